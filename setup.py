@@ -1,0 +1,53 @@
+"""The compiled half of the build; everything declarative is in pyproject.toml."""
+
+import os
+import sys
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+# STREAMTREE_DEBUG=1 gives the checked build: bounds, None and assertion checks, line tracing.
+DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
+
+MODULES = [
+    "features", "labels", "learners", "lomtree", "losses", "nodes", "rows", "scaling", "tables",
+]
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": DEBUG,
+    "wraparound": DEBUG,
+    "initializedcheck": DEBUG,
+    "nonecheck": DEBUG,
+    "cdivision": True,
+    "embedsignature": True,
+    "linetrace": DEBUG,
+}
+
+if sys.platform == "win32":
+    FLAGS = ["/Od", "/Zi"] if DEBUG else ["/O2", "/fp:precise"]
+else:
+    FLAGS = ["-O1", "-g"] if DEBUG else ["-O3"]
+    # the same bits on every machine: no fused multiply-add, no reordering of sums
+    FLAGS += ["-ffp-contract=off"]
+
+MACROS = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
+MACROS += [("CYTHON_TRACE_NOGIL", "1")] if DEBUG else [("CYTHON_WITHOUT_ASSERTIONS", None)]
+
+extensions = [
+    Extension(
+        f"streamtree._core.{module}",
+        [f"streamtree/_core/{module}.pyx"],
+        extra_compile_args=FLAGS,
+        define_macros=MACROS,
+    )
+    for module in MODULES
+]
+
+setup(
+    ext_modules=cythonize(
+        extensions,
+        compiler_directives=DIRECTIVES,
+        nthreads=0 if sys.platform == "win32" else os.cpu_count() or 1,
+    )
+)

@@ -1,0 +1,245 @@
+"""Feature names, any hashable objects, and the rows that dicts become.
+
+A number under a name is the column `name`; a string under a name is the column
+`(name, string)` with value 1, held as a `Category` among the names.
+"""
+
+from cpython.dict cimport PyDict_Next
+from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from libc.math cimport INFINITY, NAN, isinf, isnan
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from streamtree._core.memory cimport regrown
+from streamtree._core.types cimport Row
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Category(NamedTuple):
+    """The column of one value of a categorical feature."""
+
+    name: object
+    value: str
+
+
+cdef class RowBuffer:
+    """Room for one row; grows, never shrinks."""
+
+    def __dealloc__(self):
+        free(self.columns)
+        free(self.values)
+        free(self.slots)
+        free(self.steps)
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.capacity * (2 * sizeof(int32_t) + 2 * sizeof(double))
+
+    cdef int reserve(self, Py_ssize_t capacity) except -1 nogil:
+        if capacity <= self.capacity:
+            return 0
+        capacity += capacity // 2
+        self.columns = <int32_t*> regrown(self.columns, capacity * sizeof(int32_t))
+        self.values = <double*> regrown(self.values, capacity * sizeof(double))
+        self.slots = <int32_t*> regrown(self.slots, capacity * sizeof(int32_t))
+        self.steps = <double*> regrown(self.steps, capacity * sizeof(double))
+        self.capacity = capacity
+        return 0
+
+    cdef Row row(self) noexcept nogil:
+        cdef Row row
+        cdef Py_ssize_t i
+        row.columns = self.columns
+        row.values = self.values
+        row.slots = self.slots
+        row.steps = self.steps
+        row.n = self.n
+        row.top = -1
+        for i in range(self.n):
+            if self.columns[i] > row.top:
+                row.top = self.columns[i]
+        return row
+
+
+cdef double as_number(object key, object value) except? -1.0:
+    """The value of a feature as a float, NaN if it is missing; raises by the feature's name."""
+    cdef double number
+    if value is None:
+        return NAN
+    if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(
+        value, (complex, np.complexfloating, np.timedelta64)
+    ):
+        raise TypeError(
+            f"feature {key!r}: expected a number, a string or None, "
+            f"got {type(value).__name__}"
+        )
+    try:
+        number = float(value)
+    except OverflowError:
+        number = INFINITY
+    if isinf(number):
+        raise ValueError(f"feature {key!r}: the value {value!r} is infinite or too large")
+    return number
+
+
+cdef class FeatureIndex:
+    """An append-only map from feature names to the column numbers 0, 1, 2, ..."""
+
+    def __cinit__(self, list names=None):
+        self._numbers = {}
+        self._categories = {}
+        self.names = []
+        self._new_names = []
+        for name in names or ():
+            self.add(name)
+
+    def __dealloc__(self):
+        cdef Py_ssize_t place
+        for place in range(self._places):
+            Py_XDECREF(self._seen_keys[place])
+            Py_XDECREF(self._seen_values[place])
+        free(self._seen_keys)
+        free(self._seen_values)
+        free(self._seen_columns)
+
+    def __len__(self):
+        return len(self.names)
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self._places * (2 * sizeof(PyObject*) + sizeof(int32_t))
+
+    cpdef int32_t find(self, object name) except -2:
+        """The column of a name or `Category`, -1 if it is unknown."""
+        if type(name) is Category:
+            found = self._categories.get(name.name, {}).get(name.value)
+        else:
+            found = self._numbers.get(name)
+        return -1 if found is None else <int32_t> found
+
+    cdef int32_t add(self, object name) except -1:
+        """The column of a name or `Category`, appended if it is unknown."""
+        cdef int32_t column = self.find(name)
+        if column >= 0:
+            return column
+        if len(self.names) == 0x7FFFFFFF:
+            raise OverflowError("more than 2**31 - 1 features")
+        column = <int32_t> len(self.names)
+        if type(name) is Category:
+            self._categories.setdefault(name.name, {})[name.value] = column
+        else:
+            self._numbers[name] = column
+        self.names.append(name)
+        return column
+
+    cdef int read(self, dict x, RowBuffer out, bint keep_new) except -1:
+        """Write the features of `x` to `out`; nothing of the index changes but its memory.
+
+        Missing values are written as NaN when their column is known and left out otherwise.
+        A name that is new is left out, or with `keep_new` kept aside under a negative
+        column until `commit`.
+        """
+        cdef Py_ssize_t position = 0, place = 0, n = 0
+        cdef PyObject* key
+        cdef PyObject* value
+        cdef int32_t column
+        cdef double number
+        cdef bint is_text
+        cdef object name, text
+        self._new_names.clear()
+        out.reserve(len(x))
+        out.n = 0
+        while PyDict_Next(x, &position, &key, &value):
+            is_text = False
+            if PyFloat_CheckExact(<object> value):
+                number = PyFloat_AS_DOUBLE(<object> value)
+                if isinf(number):
+                    as_number(<object> key, <object> value)
+            elif isinstance(<object> value, str):
+                is_text = True
+                number = 1.0
+            else:
+                number = as_number(<object> key, <object> value)
+            if (
+                place < self._places
+                and self._seen_keys[place] == key
+                and self._seen_values[place] == (value if is_text else NULL)
+            ):
+                # the very objects that stood here last time: no need to hash them
+                column = self._seen_columns[place]
+            else:
+                # own references: comparing the name may run code that changes x
+                name = <object> key
+                text = <object> value if is_text else None
+                column = self._column(name, text, keep_new and not isnan(number))
+                if column >= 0:
+                    self._remember(place, key, value if is_text else NULL, column)
+            place += 1
+            if column == -1:
+                continue
+            if n >= out.capacity:
+                raise RuntimeError("x changed while it was read")
+            out.columns[n] = column
+            out.values[n] = number
+            n += 1
+        out.n = n
+        return 0
+
+    cdef int32_t _column(self, object key, object value, bint keep_new) except -2:
+        """The column of (key, text or None): -1 unknown, below -1 kept aside as new."""
+        cdef object found
+        if value is None:
+            found = self._numbers.get(key)
+        else:
+            found = self._categories.get(key)
+            if found is not None:
+                found = (<dict> found).get(value)
+        if found is not None:
+            return <int32_t> found
+        if not keep_new:
+            return -1
+        # str(): a subclass such as numpy.str_ must not live on in the model
+        self._new_names.append(key if value is None else Category(key, str(value)))
+        return -2 - <int32_t> len(self._new_names)
+
+    cdef int _remember(
+        self, Py_ssize_t place, PyObject* key, PyObject* value, int32_t column
+    ) except -1:
+        cdef Py_ssize_t places
+        if place >= self._places:
+            places = 2 * place + 8
+            self._seen_keys = <PyObject**> regrown(self._seen_keys, places * sizeof(PyObject*))
+            self._seen_values = <PyObject**> regrown(
+                self._seen_values, places * sizeof(PyObject*)
+            )
+            self._seen_columns = <int32_t*> regrown(self._seen_columns, places * sizeof(int32_t))
+            memset(&self._seen_keys[self._places], 0,
+                   (places - self._places) * sizeof(PyObject*))
+            memset(&self._seen_values[self._places], 0,
+                   (places - self._places) * sizeof(PyObject*))
+            self._places = places
+        # the cache owns what it compares with, so a pointer never outlives its object
+        Py_INCREF(<object> key)
+        if value != NULL:
+            Py_INCREF(<object> value)
+        key, self._seen_keys[place] = self._seen_keys[place], key
+        value, self._seen_values[place] = self._seen_values[place], value
+        self._seen_columns[place] = column
+        Py_XDECREF(key)
+        Py_XDECREF(value)
+        return 0
+
+    cdef int commit(self, RowBuffer out) except -1:
+        """Append the names that `read` kept aside and give their columns to the row."""
+        cdef Py_ssize_t i
+        if not self._new_names:
+            return 0
+        for i in range(out.n):
+            if out.columns[i] < -1:
+                out.columns[i] = self.add(self._new_names[-out.columns[i] - 3])
+        self._new_names.clear()
+        return 0

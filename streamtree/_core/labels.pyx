@@ -1,0 +1,55 @@
+"""Class labels, any hashable objects, numbered in the order in which they are first learned."""
+
+from libc.math cimport isnan
+from libc.stdint cimport int32_t
+
+import numpy as np
+
+
+cdef class LabelIndex:
+    """An append-only map from labels to the class numbers 0, 1, 2, ...
+
+    Labels that compare equal (1, 1.0 and True) are one class, under the label that came first.
+    """
+
+    def __cinit__(self, list labels=None):
+        self._ids = {}
+        self.labels = []
+        for label in labels or ():
+            self.add(label)
+
+    def __len__(self):
+        return self.size
+
+    cpdef object normalized(self, object label):
+        """The label as a plain Python object; raises if it cannot be a class."""
+        if type(label) is str or type(label) is int or type(label) is bool:
+            return label
+        if isinstance(label, np.generic):
+            label = label.item()
+        if label is None or (isinstance(label, float) and isnan(label)):
+            raise ValueError(
+                f"y is {label!r}: a missing label cannot be learned; drop the example"
+            )
+        try:
+            hash(label)
+        except TypeError:
+            raise TypeError(
+                f"y must be hashable to be a class label, got {type(label).__name__}"
+            ) from None
+        return label
+
+    cdef int32_t find(self, object label) except -2:
+        """The number of a normalized label, -1 if it is new."""
+        found = self._ids.get(label)
+        return -1 if found is None else <int32_t> found
+
+    cdef int32_t add(self, object label) except -1:
+        """The number of a normalized label, appended if it is new."""
+        cdef int32_t number = self.find(label)
+        if number < 0:
+            number = self.size
+            self._ids[label] = number
+            self.labels.append(label)
+            self.size += 1
+        return number

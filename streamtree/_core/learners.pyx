@@ -1,0 +1,253 @@
+"""What all compiled learners share: from an example to a row, and the loops over rows.
+
+A learner of its own implements `learn_row` and the `predict_*row` methods; dicts and arrays
+alike end there, so that a batch equals a loop bit for bit.
+"""
+
+from libc.math cimport isfinite
+from libc.stdint cimport int32_t
+
+from streamtree._core.features cimport FeatureIndex, RowBuffer
+from streamtree._core.labels cimport LabelIndex
+from streamtree._core.rows cimport RowSource
+from streamtree._core.scaling cimport ColumnScaler
+from streamtree._core.types cimport Row
+
+from collections.abc import Mapping
+
+import numpy as np
+
+
+cdef dict as_dict(object x):
+    if isinstance(x, dict):
+        return x
+    if isinstance(x, Mapping):
+        return dict(x)
+    raise TypeError(f"x must be a dict of features, got {type(x).__name__}")
+
+
+cdef class Learner:
+    """Features, scales, scratch rows, and the rule of who may be inside at the same time."""
+
+    def __cinit__(self, *args, **kwargs):
+        self.features = FeatureIndex()
+        self.raw = RowBuffer()
+        self.scaled = RowBuffer()
+
+    cdef int begin_learning(self) except -1:
+        """Call with the GIL held; set `is_learning` back to False in the end."""
+        if self.is_learning or self.n_predicting:
+            raise RuntimeError(
+                "the model is in use by another call: learning needs it alone, "
+                "predictions may run side by side with each other only"
+            )
+        self.is_learning = True
+        return 0
+
+    cdef int begin_predicting(self) except -1:
+        """Call with the GIL held; count `n_predicting` down in the end."""
+        if self.is_learning:
+            raise RuntimeError("the model is learning in another call: it cannot predict now")
+        self.n_predicting += 1
+        return 0
+
+    cdef RowBuffer read_known(self, object x):
+        """The scaled row of a dict, without the features that were never learned."""
+        cdef RowBuffer raw = self.raw, scaled = self.scaled
+        cdef bint nested = self._is_reading
+        if nested:
+            # a feature name's own code let another prediction in: it needs rows of its own
+            raw, scaled = RowBuffer(), RowBuffer()
+        self._is_reading = True
+        try:
+            self.features.read(as_dict(x), raw, False)
+        finally:
+            self._is_reading = nested
+        self.scaler.apply(raw, scaled)
+        return scaled
+
+    def known_columns(self, names):
+        """The column of every name as an int32 array, -1 where the model knows none."""
+        columns = np.empty(len(names), dtype=np.int32)
+        cdef int32_t[::1] view = columns
+        cdef Py_ssize_t i
+        for i, name in enumerate(names):
+            view[i] = self.features.find(name)
+        return columns
+
+    def learned_columns(self, names, first_rows):
+        """As `known_columns`, after adding the new names.
+
+        `first_rows[i]` is the row of the batch in which column i first has a value, -1 if in
+        none: the order of births must be that of a loop over the rows.
+        """
+        cdef int32_t column
+        new = [
+            (first_rows[i], i) for i, name in enumerate(names)
+            if first_rows[i] >= 0 and self.features.find(name) < 0
+        ]
+        for first_row, i in sorted(new):
+            column = self.features.add(names[i])
+            self.scaler.add_columns(column + 1, self.scaler.rows + <Py_ssize_t> first_row)
+        return self.known_columns(names)
+
+
+cdef class ClassifierCore(Learner):
+    """A learner of class labels."""
+
+    def __cinit__(self, *args, **kwargs):
+        self.labels = LabelIndex()
+
+    cdef int learn_row(self, Row row, int32_t label, double weight) except -1 nogil:
+        raise NotImplementedError
+
+    cdef int32_t predict_row(self, Row row) noexcept nogil:
+        """The class of a row, -1 before any learning."""
+        return -1
+
+    cdef void predict_proba_row(self, Row row, double* out) noexcept nogil:
+        """Write the probability of each of len(labels) classes."""
+
+    def learn_one(self, x, y, double w):
+        """Learn one dict; every error is raised before anything changes."""
+        cdef int32_t label
+        self.begin_learning()
+        try:
+            y = self.labels.normalized(y)
+            if not (isfinite(w) and w >= 0.0):
+                raise ValueError(f"w must be finite and not negative, got {w!r}")
+            self.features.read(as_dict(x), self.raw, True)
+            if w == 0.0:
+                return
+            self.features.commit(self.raw)
+            if self.scaler.size < len(self.features.names):
+                self.scaler.add_columns(<int32_t> len(self.features.names), self.scaler.rows)
+            label = self.labels.add(y)
+            self.scaler.learn(self.raw, False, self.scaled)
+            self.learn_row(self.scaled.row(), label, w)
+        finally:
+            self.is_learning = False
+
+    def check_one(self, x):
+        """Raise if `learn_one` would refuse these features."""
+        self.begin_predicting()
+        try:
+            self.read_known(x)
+        finally:
+            self.n_predicting -= 1
+
+    def learn_many(self, RowSource source, list names, first_rows, list labels,
+                   const double[::1] weights):
+        """Learn the rows of a validated source, without the GIL.
+
+        `labels` are normalized, one a row; `weights` are positive, or None for 1 each.
+        """
+        cdef Py_ssize_t i
+        cdef int32_t position
+        cdef int32_t[::1] numbers
+        cdef bint implied = source.is_sparse
+        cdef bint weighted = weights is not None
+        self.begin_learning()
+        try:
+            columns = self.learned_columns(names, first_rows)
+            source.bind(columns)
+            numbers = np.empty(source.n_rows, dtype=np.int32)
+            for i in range(source.n_rows):
+                numbers[i] = self.labels.add(labels[i])
+            with nogil:
+                for i in range(source.n_rows):
+                    source.read(i, self.scaler, self.raw)
+                    self.scaler.learn(self.raw, implied, self.scaled)
+                    self.learn_row(
+                        self.scaled.row(), numbers[i], weights[i] if weighted else 1.0
+                    )
+            if implied:
+                mentioned = set(columns.tolist())
+                for position in range(self.scaler.size):
+                    if position not in mentioned:
+                        self.scaler.not_implied(position, source.n_rows)
+        finally:
+            self.is_learning = False
+
+    def predict_one(self, x):
+        """The most likely label, None before any learning."""
+        cdef int32_t label
+        self.begin_predicting()
+        try:
+            label = self.predict_row(self.read_known(x).row())
+        finally:
+            self.n_predicting -= 1
+        return None if label < 0 else self.labels.labels[label]
+
+    def predict_proba_one(self, x):
+        """Label -> probability for every label ever learned."""
+        cdef double[::1] out
+        self.begin_predicting()
+        try:
+            out = np.empty(len(self.labels.labels))
+            if out.shape[0] == 0:
+                self.read_known(x)
+                return {}
+            self.predict_proba_row(self.read_known(x).row(), &out[0])
+        finally:
+            self.n_predicting -= 1
+        return dict(zip(self.labels.labels, np.asarray(out).tolist()))
+
+    def predict_many(self, RowSource source, list names):
+        """The class number of every row as an int32 array, -1 before any learning."""
+        cdef RowBuffer raw = RowBuffer()
+        cdef RowBuffer scaled = RowBuffer()
+        cdef Py_ssize_t i
+        predicted = np.empty(source.n_rows, dtype=np.int32)
+        cdef int32_t[::1] view = predicted
+        self.begin_predicting()
+        try:
+            source.bind(self.known_columns(names))
+            with nogil:
+                for i in range(source.n_rows):
+                    source.read(i, self.scaler, raw)
+                    self.scaler.apply(raw, scaled)
+                    view[i] = self.predict_row(scaled.row())
+        finally:
+            self.n_predicting -= 1
+        return predicted
+
+    def predict_dicts(self, rows):
+        """As `predict_many`, for a list of dicts."""
+        cdef int32_t[::1] view
+        cdef Py_ssize_t i
+        predicted = np.empty(len(rows), dtype=np.int32)
+        view = predicted
+        self.begin_predicting()
+        try:
+            for i, x in enumerate(rows):
+                view[i] = self.predict_row(self.read_known(x).row())
+        finally:
+            self.n_predicting -= 1
+        return predicted
+
+    def predict_proba_dicts(self, rows):
+        """As `predict_proba_many`, for a list of dicts."""
+        probabilities = [list(self.predict_proba_one(x).values()) for x in rows]
+        return np.array(probabilities).reshape(len(rows), self.labels.size)
+
+    def predict_proba_many(self, RowSource source, list names):
+        """The probabilities as a float64 array of shape (n_rows, n_classes)."""
+        cdef RowBuffer raw = RowBuffer()
+        cdef RowBuffer scaled = RowBuffer()
+        cdef Py_ssize_t i
+        predicted = np.empty((source.n_rows, len(self.labels.labels)))
+        cdef double[:, ::1] view = predicted
+        if predicted.size == 0:
+            return predicted
+        self.begin_predicting()
+        try:
+            source.bind(self.known_columns(names))
+            with nogil:
+                for i in range(source.n_rows):
+                    source.read(i, self.scaler, raw)
+                    self.scaler.apply(raw, scaled)
+                    self.predict_proba_row(scaled.row(), &view[i, 0])
+        finally:
+            self.n_predicting -= 1
+        return predicted

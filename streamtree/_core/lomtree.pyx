@@ -1,0 +1,507 @@
+"""The LOMtree of Choromanska & Langford (2014): Algorithm 1, literally or made for streams."""
+
+cimport cython
+from libc.math cimport floor, log, sqrt
+from libc.stdint cimport int32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+from streamtree._core.features cimport FeatureIndex
+from streamtree._core.labels cimport LabelIndex
+from streamtree._core.learners cimport ClassifierCore
+from streamtree._core.linear cimport adagrad_step, dot, sgd_step
+from streamtree._core.losses cimport loss_reach, loss_slope
+from streamtree._core.memory cimport regrown
+from streamtree._core.nodes cimport ROOT, BinaryTree
+from streamtree._core.rng cimport random_sign
+from streamtree._core.scaling cimport ColumnScaler
+from streamtree._core.tables cimport (
+    Table, export_tables, import_tables, table_bytes, table_find, table_free, table_insert,
+    table_locate, table_locate_all,
+)
+from streamtree._core.types cimport Row
+
+import numpy as np
+
+cdef enum:
+    MODEL_WIDTH = 2     # weight, sum of squared gradients
+    CLASS_WIDTH = 4     # a ClassRecord
+
+# scores beyond this carry no information; the bound keeps every sum finite
+cdef double SCORE_LIMIT = 1e9
+# A split that sends less than this share to one side is refused: depth stays logarithmic.
+cdef double MIN_SIDE = 0.02
+
+
+cdef struct ClassRecord:
+    double votes        # l(y): weight of the class at a leaf, inherited and seen
+    double trained      # n(y): weight of the class that trained the node's model
+    double score_sum    # m(y)
+    double right        # weight of the class that the model, before training, sent right
+
+
+cdef struct LomNode:
+    double bias                 # the model's offset and its sum of squared gradients
+    double bias_squares
+    double trained              # sum of n(y) over the classes
+    double score_sum            # sum of m(y)
+    double size                 # C: of a leaf, its weight; else the smallest leaf's below
+    double votes                # sum of l(y)
+    double majority_votes
+    double next_test            # the `trained` at which a leaf next asks whether to split
+    int32_t majority            # the class of most votes; at a new leaf, what its parent says
+    int32_t n_classes           # classes with a record
+
+
+@cython.final
+cdef class LomTreeCore(ClassifierCore):
+    """State and algorithm; parameters are validated by `LOMTreeClassifier`."""
+
+    cdef BinaryTree tree
+    cdef LomNode* nodes
+    cdef Table* models          # by node: column -> weight, sum of squared gradients
+    cdef Table* classes         # by node: class -> ClassRecord
+    cdef int32_t capacity
+    cdef readonly Py_ssize_t n_splits
+    cdef readonly Py_ssize_t n_swaps
+    cdef bint literal
+    cdef int loss
+    cdef Py_ssize_t max_splits
+    cdef double swap_resistance
+    cdef double learning_rate
+    cdef double keep
+    cdef double grace_period
+    cdef double split_z
+    cdef bint is_seeded
+    cdef uint64_t seed
+
+    def __cinit__(self, *, bint literal, int loss, seed, **settings):
+        self.literal = literal
+        self.loss = loss
+        self.is_seeded = seed is not None
+        self.seed = 0 if seed is None else seed
+        self.configure(**settings)
+        self.scaler = ColumnScaler(not literal)
+        self.tree = BinaryTree()
+        self._reserve(1)
+        self._clear(ROOT, -1)
+
+    def configure(self, *, max_splits, double swap_resistance, double learning_rate, double keep,
+                  double grace_period, double split_z):
+        """Set what may change while the tree grows."""
+        self.max_splits = max_splits
+        self.swap_resistance = swap_resistance
+        self.learning_rate = learning_rate
+        self.keep = keep
+        self.grace_period = grace_period
+        self.split_z = split_z
+
+    def __dealloc__(self):
+        cdef int32_t node
+        if self.tree is not None:
+            for node in range(self.tree.size if self.capacity else 0):
+                table_free(&self.models[node])
+                table_free(&self.classes[node])
+        free(self.nodes)
+        free(self.models)
+        free(self.classes)
+
+    def __sizeof__(self):
+        cdef int32_t node
+        cdef size_t size = self.capacity * (sizeof(LomNode) + 2 * sizeof(Table))
+        for node in range(self.tree.size):
+            size += table_bytes(&self.models[node], MODEL_WIDTH)
+            size += table_bytes(&self.classes[node], CLASS_WIDTH)
+        return object.__sizeof__(self) + size
+
+    cdef int _reserve(self, int32_t capacity) except -1 nogil:
+        if capacity <= self.capacity:
+            return 0
+        capacity += capacity // 2
+        self.nodes = <LomNode*> regrown(self.nodes, capacity * sizeof(LomNode))
+        self.models = <Table*> regrown(self.models, capacity * sizeof(Table))
+        self.classes = <Table*> regrown(self.classes, capacity * sizeof(Table))
+        memset(&self.models[self.capacity], 0, (capacity - self.capacity) * sizeof(Table))
+        memset(&self.classes[self.capacity], 0, (capacity - self.capacity) * sizeof(Table))
+        self.capacity = capacity
+        return 0
+
+    cdef void _clear(self, int32_t node, int32_t majority) noexcept nogil:
+        """SetNode of the paper, at birth and when a node is recycled: nothing old survives."""
+        table_free(&self.models[node])
+        table_free(&self.classes[node])
+        memset(&self.nodes[node], 0, sizeof(LomNode))
+        self.nodes[node].majority = majority
+        self.nodes[node].next_test = self.grace_period
+
+    # ----------------------------------------------------------------- one example
+
+    cdef inline double _score(self, int32_t node, Row row, int32_t** slots,
+                              Py_ssize_t* absent) noexcept nogil:
+        """h(x) of a node; leaves where the model's records are for a step to follow."""
+        cdef const Table* model = &self.models[node]
+        cdef double score
+        if model.keys == NULL and row.top < model.capacity:
+            slots[0] = <int32_t*> row.columns
+            absent[0] = 0
+        else:
+            slots[0] = row.slots
+            absent[0] = table_locate(model, row.columns, row.n, row.slots)
+        score = self.nodes[node].bias + dot(model.records, slots[0], row.values, row.n)
+        if not score <= SCORE_LIMIT:
+            return SCORE_LIMIT if score > 0 else 0.0
+        return score if score >= -SCORE_LIMIT else -SCORE_LIMIT
+
+    cdef ClassRecord* _class_record(self, int32_t node, int32_t label) except NULL nogil:
+        cdef Table* table = &self.classes[node]
+        cdef int32_t slot = table_find(table, label)
+        if slot < 0:
+            slot = table_insert(table, CLASS_WIDTH, label, self.labels.size)
+        return <ClassRecord*> &table.records[<size_t> slot * CLASS_WIDTH]
+
+    cdef int learn_row(self, Row row, int32_t label, double weight) except -1 nogil:
+        cdef int32_t node = ROOT
+        cdef ClassRecord* record
+        cdef bint goes_right
+        while True:
+            record = self._class_record(node, label)
+            if self.tree.links[node].left < 0:
+                self._vote(node, record, label, weight)
+                if not self.literal:
+                    self._learn_at_leaf(node, row, record, label, weight)
+                    return 0
+                if not self._is_mixed(node) or not self._split(node):
+                    self._resize(node, self.nodes[node].size + weight)
+                    return 0
+                record = self._class_record(node, label)
+            goes_right = self._train(node, row, record, label, weight)
+            node = self.tree.links[node].right if goes_right else self.tree.links[node].left
+
+    cdef void _vote(self, int32_t node, ClassRecord* record, int32_t label,
+                    double weight) noexcept nogil:
+        cdef LomNode* stats = &self.nodes[node]
+        record.votes += weight
+        stats.votes += weight
+        if record.votes >= stats.majority_votes:
+            stats.majority_votes = record.votes
+            stats.majority = label
+
+    cdef int _learn_at_leaf(self, int32_t node, Row row, ClassRecord* record, int32_t label,
+                            double weight) except -1 nogil:
+        """A leaf trains its model before it splits, so that there is something to judge."""
+        cdef LomNode* stats = &self.nodes[node]
+        self._resize(node, stats.votes)
+        if self.n_splits >= self.max_splits and not self._is_swap_worth(node, ROOT):
+            return 0
+        self._train(node, row, record, label, weight)
+        if stats.trained >= stats.next_test:
+            # a test reads every class of the leaf: many classes, fewer tests
+            stats.next_test = stats.trained + max(self.grace_period, 0.25 * stats.n_classes)
+            if self._separates_classes(node):
+                self._split(node)
+        return 0
+
+    cdef bint _train(self, int32_t node, Row row, ClassRecord* record, int32_t label,
+                     double weight) except -1 nogil:
+        """One step towards the label's side; returns whether the example then goes right."""
+        cdef LomNode* stats = &self.nodes[node]
+        cdef int32_t* slots
+        cdef Py_ssize_t absent
+        cdef double score = self._score(node, row, &slots, &absent)
+        cdef double updated = score
+        cdef double target, slope, mean, label_mean, counted
+        mean = stats.score_sum / stats.trained if stats.trained > 0 else 0.0
+        label_mean = record.score_sum / record.trained if record.trained > 0 else 0.0
+        target = -1.0 if mean > label_mean else 1.0
+        if self.is_seeded and record.trained == 0:
+            target = random_sign(self.seed, node, label)
+        slope = weight * loss_slope(self.loss, score, target)
+        if slope != 0.0:
+            if absent:
+                table_locate_all(
+                    &self.models[node], MODEL_WIDTH, row.columns, row.n,
+                    self.scaler.size, row.slots,
+                )
+                slots = row.slots
+            if self.literal:
+                updated += sgd_step(
+                    &stats.bias, self.models[node].records, slots, row.values, row.n,
+                    slope, self.learning_rate,
+                )
+            else:
+                updated += adagrad_step(
+                    &stats.bias, self.models[node].records, slots, row.values, row.n, row.steps,
+                    slope, self.learning_rate / self.scaler.mean_norm, self.keep,
+                    loss_reach(self.loss, score, target),
+                )
+        # The paper counts the updated score. The score before the update measures better: it
+        # is what an example that is not learned would get.
+        counted = updated if self.literal else score
+        record.trained += weight
+        record.score_sum += weight * counted
+        stats.trained += weight
+        stats.score_sum += weight * counted
+        if counted > 0.0:
+            record.right += weight
+        return updated > 0.0
+
+    # --------------------------------------------------------------- growth and swaps
+
+    cdef bint _is_mixed(self, int32_t node) noexcept nogil:
+        """Whether a leaf has seen at least two classes."""
+        return self.nodes[node].majority_votes < self.nodes[node].votes
+
+    cdef bint _separates_classes(self, int32_t node) noexcept nogil:
+        """Whether the leaf's model sends the classes to different sides, beyond chance.
+
+        Likelihood-ratio (G) test of independence between class and side, on the sides that
+        the model gave before it trained on each example; Wilson & Hilferty's approximation
+        of the chi-squared quantile.
+        """
+        cdef LomNode* stats = &self.nodes[node]
+        cdef const Table* table = &self.classes[node]
+        cdef const ClassRecord* records = <const ClassRecord*> table.records
+        cdef double total = 0.0, right = 0.0, statistic = 0.0, share, left, quantile
+        cdef int32_t slot
+        cdef int n_classes = 0
+        for slot in range(table.capacity):
+            total += records[slot].trained
+            right += records[slot].right
+            n_classes += records[slot].trained > 0
+        stats.n_classes = n_classes
+        if n_classes < 2 or right <= MIN_SIDE * total or right >= (1.0 - MIN_SIDE) * total:
+            return False
+        share = right / total
+        for slot in range(table.capacity):
+            left = records[slot].trained - records[slot].right
+            if records[slot].right > 0:
+                statistic += records[slot].right * log(
+                    records[slot].right / (records[slot].trained * share)
+                )
+            if left > 0:
+                statistic += left * log(left / (records[slot].trained * (1.0 - share)))
+        quantile = 2.0 / (9.0 * (n_classes - 1))
+        quantile = 1.0 - quantile + self.split_z * sqrt(quantile)
+        return 2.0 * statistic > (n_classes - 1) * quantile * quantile * quantile
+
+    cdef bint _is_swap_worth(self, int32_t node, int32_t smallest) noexcept nogil:
+        """C_j - max_i l_j(i) > R_S (C_s + 1): the leaf needs a split more than s its place."""
+        return (
+            self.nodes[node].size - self.nodes[node].majority_votes
+            > self.swap_resistance * (self.nodes[smallest].size + 1.0)
+        )
+
+    cdef int32_t _smallest_leaf(self) noexcept nogil:
+        """The leaf to recycle, -1 if there is none. Its parent is never the root.
+
+        A child of the root has no grandparent that could adopt its sibling: recycling it
+        would lose the root, and with it the tree.
+        """
+        cdef int32_t left = self.tree.links[ROOT].left, right = self.tree.links[ROOT].right
+        cdef int32_t node
+        if left < 0:
+            return -1
+        if self.tree.links[left].left < 0:
+            node = right
+        elif self.tree.links[right].left < 0:
+            node = left
+        else:
+            node = self._smaller(left, right)
+        if self.tree.links[node].left < 0:
+            return -1
+        while self.tree.links[node].left >= 0:
+            node = self._smaller(self.tree.links[node].left, self.tree.links[node].right)
+        return node
+
+    cdef inline int32_t _smaller(self, int32_t left, int32_t right) noexcept nogil:
+        return right if self.nodes[right].size < self.nodes[left].size else left
+
+    cdef bint _split(self, int32_t node) except -1 nogil:
+        """Give a leaf two children, new or recycled ones; returns whether it got them."""
+        cdef int32_t left, right, smallest, sibling
+        if self.n_splits < self.max_splits:
+            self._reserve(self.tree.size + 2)
+            self.tree.reserve(self.tree.size + 2)
+            left = self.tree.add(node)
+            right = self.tree.add(node)
+            self.n_splits += 1
+        else:
+            smallest = self._smallest_leaf()
+            if smallest < 0 or not self._is_swap_worth(node, smallest):
+                return False
+            left, right = smallest, self.tree.links[smallest].parent
+            sibling = self.tree.sibling(smallest)
+            self.tree.detach(smallest)
+            self._update_smallest(sibling)
+            self.n_swaps += 1
+        self._clear(left, self.nodes[node].majority)
+        self._clear(right, self.nodes[node].majority)
+        self.tree.attach(node, left, right)
+        if self.literal:
+            self.nodes[left].size = floor(0.5 * self.nodes[node].size)
+            self.nodes[right].size = self.nodes[node].size - self.nodes[left].size
+        else:
+            self._bequeath(node, left, right)
+        self._update_smallest(left)
+        return True
+
+    cdef int _bequeath(self, int32_t node, int32_t left, int32_t right) except -1 nogil:
+        """Hand a leaf's votes to its children, each class by the share that went each way."""
+        cdef const Table* table = &self.classes[node]
+        cdef const ClassRecord* records = <const ClassRecord*> table.records
+        cdef const ClassRecord* record
+        cdef int32_t slot, label
+        cdef double share
+        for slot in range(table.capacity):
+            record = &records[slot]
+            if record.trained <= 0:
+                continue
+            label = slot if table.keys == NULL else table.keys[slot]
+            share = record.right / record.trained
+            if share > 0.0:
+                self._vote(right, self._class_record(right, label), label, share * record.votes)
+            if share < 1.0:
+                self._vote(
+                    left, self._class_record(left, label), label, (1.0 - share) * record.votes
+                )
+        self.nodes[left].size = self.nodes[left].votes
+        self.nodes[right].size = self.nodes[right].votes
+        return 0
+
+    cdef void _resize(self, int32_t leaf, double size) noexcept nogil:
+        self.nodes[leaf].size = size
+        self._update_smallest(leaf)
+
+    cdef void _update_smallest(self, int32_t node) noexcept nogil:
+        """UpdateC of the paper: carry a changed size upwards for as far as it matters."""
+        cdef int32_t parent = self.tree.links[node].parent
+        cdef double smallest
+        while parent >= 0:
+            smallest = min(
+                self.nodes[self.tree.links[parent].left].size,
+                self.nodes[self.tree.links[parent].right].size,
+            )
+            if self.nodes[parent].size == smallest:
+                return
+            self.nodes[parent].size = smallest
+            parent = self.tree.links[parent].parent
+
+    # -------------------------------------------------------------------- prediction
+
+    cdef int32_t _leaf(self, Row row) noexcept nogil:
+        cdef int32_t node = ROOT
+        cdef int32_t* slots
+        cdef Py_ssize_t absent
+        while self.tree.links[node].left >= 0:
+            if self._score(node, row, &slots, &absent) > 0.0:
+                node = self.tree.links[node].right
+            else:
+                node = self.tree.links[node].left
+        return node
+
+    cdef int32_t predict_row(self, Row row) noexcept nogil:
+        return self.nodes[self._leaf(row)].majority
+
+    cdef void predict_proba_row(self, Row row, double* out) noexcept nogil:
+        """Class shares of the leaf, with one pseudo-vote spread over all classes."""
+        cdef int32_t node = self._leaf(row)
+        cdef int32_t label, slot, n_labels = self.labels.size
+        cdef const Table* table = &self.classes[node]
+        cdef const ClassRecord* records = <const ClassRecord*> table.records
+        cdef double votes = self.nodes[node].votes
+        cdef bint is_new = votes <= 0.0
+        # a leaf without votes of its own says what its parent said, with the weight of one
+        cdef double total = 2.0 if is_new else votes + 1.0
+        for label in range(n_labels):
+            out[label] = 1.0 / n_labels / total
+        if is_new:
+            out[self.nodes[node].majority] += 1.0 / total
+        for slot in range(table.capacity):
+            if records[slot].votes > 0.0:
+                label = slot if table.keys == NULL else table.keys[slot]
+                out[label] += records[slot].votes / total
+
+    def predict_topk_one(self, x, Py_ssize_t count):
+        """The `count` most likely (label, probability) pairs; costs O(classes of the leaf)."""
+        cdef int32_t node, slot, label
+        cdef const Table* table
+        cdef double votes, total, rest
+        cdef list ranked = []
+        self.begin_predicting()
+        try:
+            node = self._leaf(self.read_known(x).row())
+        finally:
+            self.n_predicting -= 1
+        if self.labels.size == 0:
+            return []
+        total = self.nodes[node].votes
+        rest = 1.0 / self.labels.size
+        table = &self.classes[node]
+        for slot in range(table.capacity):
+            votes = table.records[<size_t> slot * CLASS_WIDTH]
+            if votes > 0.0:
+                ranked.append((votes, slot if table.keys == NULL else table.keys[slot]))
+        if not ranked:
+            total = 1.0
+            ranked.append((1.0, self.nodes[node].majority))
+        total += 1.0
+        # ties: the majority first, as in predict_one, then the label that was learned first
+        ranked.sort(key=lambda pair: (-pair[0], pair[1] != self.nodes[node].majority, pair[1]))
+        top = [(label, votes / total + rest / total) for votes, label in ranked[:count]]
+        present = {label for _, label in ranked}
+        for label in range(self.labels.size):
+            if len(top) >= count:
+                break
+            if label not in present:
+                top.append((label, rest / total))
+        return [(self.labels.labels[label], share) for label, share in top]
+
+    # ------------------------------------------------------------------------- state
+
+    @property
+    def n_nodes(self):
+        return self.tree.size
+
+    def depths(self):
+        """The depth of every node, as an int32 array of shape (n_nodes,)."""
+        return self.tree.depths()
+
+    def mean_depth(self):
+        """The depth of the leaves, weighted by the examples that each has seen."""
+        depths = self.tree.depths()
+        leaves = self.tree.snapshot()["left"] < 0
+        weights = np.asarray(<LomNode[:self.tree.size]> self.nodes)["votes"][leaves]
+        total = weights.sum()
+        return float((depths[leaves] * weights).sum() / total) if total > 0 else 0.0
+
+    def snapshot(self):
+        """The whole state as arrays, numbers and lists; the same history gives the same one."""
+        return {
+            "features": list(self.features.names),
+            "labels": list(self.labels.labels),
+            "scaler": self.scaler.snapshot(),
+            "links": self.tree.snapshot(),
+            "nodes": np.asarray(<LomNode[:self.tree.size]> self.nodes).copy(),
+            "models": export_tables(self.models, self.tree.size, MODEL_WIDTH),
+            "classes": export_tables(self.classes, self.tree.size, CLASS_WIDTH),
+            "n_splits": self.n_splits,
+            "n_swaps": self.n_swaps,
+        }
+
+    def restore(self, state):
+        """Take over what `snapshot` gave; the core must be new, with the same parameters."""
+        cdef const LomNode[::1] nodes = state["nodes"]
+        self.features = FeatureIndex(state["features"])
+        self.labels = LabelIndex(state["labels"])
+        self.scaler.restore(state["scaler"])
+        self.tree.restore(state["links"])
+        self._reserve(self.tree.size)
+        memcpy(self.nodes, &nodes[0], self.tree.size * sizeof(LomNode))
+        import_tables(
+            self.models, self.tree.size, MODEL_WIDTH, self.scaler.size, state["models"]
+        )
+        import_tables(
+            self.classes, self.tree.size, CLASS_WIDTH, self.labels.size, state["classes"]
+        )
+        self.n_splits = state["n_splits"]
+        self.n_swaps = state["n_swaps"]

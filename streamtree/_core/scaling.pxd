@@ -1,0 +1,35 @@
+from libc.stdint cimport int32_t, int64_t
+
+from streamtree._core.features cimport RowBuffer
+
+
+cdef struct ColumnScale:
+    double pivot            # the first non-zero value: sums are taken from there
+    double sum              # of value - pivot over the non-zero values
+    double sum_squares
+    double center           # what is subtracted; 0 for a sparse column
+    double factor           # what is multiplied; 0 while nothing is known
+    int64_t nonzeros
+    int64_t zeros           # explicit ones, less the rows in which zero was not implied
+    int64_t birth           # rows seen before the column was first named
+    int64_t refresh_at      # the count of non-zeros at which center and factor are next computed
+    int64_t is_dense
+
+
+cdef class ColumnScaler:
+    cdef bint enabled
+    cdef ColumnScale* _columns
+    cdef int32_t size
+    cdef int32_t _capacity
+    cdef int64_t rows
+    cdef int64_t _implied_rows      # rows in which every column not listed was zero
+    cdef int64_t dense_changes      # how often a column became dense or sparse
+    cdef double mean_norm           # mean over rows of |scaled row|^2 + 1
+
+    cdef int add_columns(self, int32_t size, int64_t birth) except -1
+    cdef void set_birth(self, int32_t column, int64_t birth) noexcept nogil
+    cdef bint is_dense(self, int32_t column) noexcept nogil
+    cdef int learn(self, RowBuffer raw, bint zeros_implied, RowBuffer out) except -1 nogil
+    cdef int apply(self, RowBuffer raw, RowBuffer out) except -1 nogil
+    cdef void _refresh(self, ColumnScale* column) noexcept nogil
+    cdef void not_implied(self, int32_t column, int64_t rows) noexcept nogil

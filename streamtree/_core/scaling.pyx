@@ -1,0 +1,174 @@
+"""Running standardisation of columns whose scales nobody knows in advance.
+
+Every column keeps the mean and the variance of what it has shown so far. A *dense* column,
+one that is non-zero in at least half of the rows since it first appeared, is centred and
+divided by its standard deviation. A *sparse* one (a word, the indicator of a category, a
+column that only ever has one non-zero value) is divided by the root mean square of its
+non-zero values and never centred, for centring would make it vanish or make sparse rows
+dense. Scaled values are clipped at +-LIMIT.
+
+So zero means nothing in a sparse column and an observed value in a dense one, whereas a
+missing value means nothing in either: in a dense column that is its mean. Counts are integers
+and sums run over non-zero values only, which is why a zero that is given and a zero that a
+sparse matrix implies leave exactly the same state.
+"""
+
+from libc.math cimport isfinite, sqrt
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+from streamtree._core.features cimport RowBuffer
+from streamtree._core.memory cimport regrown
+
+import numpy as np
+
+cdef double LIMIT = 5.0
+# A column counts as dense above this share of non-zero rows. The head start makes a column
+# prove itself for a few rows first: a word's first appearance must not be centred away.
+cdef double DENSE_SHARE = 0.5
+cdef int64_t HEAD_START = 4
+# center and factor are computed anew whenever the count of non-zeros has grown by a 16th
+cdef int64_t REFRESH_PARTS = 16
+
+
+cdef class ColumnScaler:
+    """The scales of all columns; with `enabled=False` values pass through as they are."""
+
+    def __cinit__(self, bint enabled=True):
+        self.enabled = enabled
+        self.mean_norm = 1.0
+
+    def __dealloc__(self):
+        free(self._columns)
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self._capacity * sizeof(ColumnScale)
+
+    cdef int add_columns(self, int32_t size, int64_t birth) except -1:
+        """Make room for the columns up to `size`; the new ones are born after `birth` rows."""
+        cdef int32_t capacity, column
+        if size > self._capacity:
+            capacity = size + size // 2 + 8
+            self._columns = <ColumnScale*> regrown(
+                self._columns, capacity * sizeof(ColumnScale)
+            )
+            self._capacity = capacity
+        for column in range(self.size, size):
+            memset(&self._columns[column], 0, sizeof(ColumnScale))
+            self._columns[column].birth = birth
+            self._columns[column].zeros = -self._implied_rows
+        self.size = max(self.size, size)
+        return 0
+
+    cdef void set_birth(self, int32_t column, int64_t birth) noexcept nogil:
+        """Correct the birth of a column just added, before any row has shown it."""
+        self._columns[column].birth = birth
+
+    cdef bint is_dense(self, int32_t column) noexcept nogil:
+        return self._columns[column].is_dense
+
+    cdef void not_implied(self, int32_t column, int64_t rows) noexcept nogil:
+        """Take back the zeros that `rows` sparse rows without this column implied."""
+        self._columns[column].zeros -= rows
+
+    cdef int learn(self, RowBuffer raw, bint zeros_implied, RowBuffer out) except -1 nogil:
+        """Count a raw row into the statistics, then write it scaled to `out`."""
+        cdef Py_ssize_t i
+        cdef double value
+        cdef ColumnScale* column
+        cdef double norm = 1.0
+        self.rows += 1
+        self._implied_rows += zeros_implied
+        if self.enabled:
+            for i in range(raw.n):
+                value = raw.values[i]
+                column = &self._columns[raw.columns[i]]
+                if value == 0.0:
+                    column.zeros += not zeros_implied
+                    continue
+                column.zeros -= zeros_implied
+                if value != value:
+                    continue
+                if column.nonzeros == 0:
+                    column.pivot = value
+                column.nonzeros += 1
+                value -= column.pivot
+                column.sum += value
+                column.sum_squares += value * value
+                if column.nonzeros >= column.refresh_at:
+                    self._refresh(column)
+        self.apply(raw, out)
+        for i in range(out.n):
+            norm += out.values[i] * out.values[i]
+        self.mean_norm += (norm - self.mean_norm) / self.rows
+        return 0
+
+    cdef int apply(self, RowBuffer raw, RowBuffer out) except -1 nogil:
+        """Write a raw row scaled to `out`, without what is missing or zero after scaling."""
+        cdef Py_ssize_t i, n = 0
+        cdef double value
+        cdef const ColumnScale* column
+        out.reserve(raw.n)
+        for i in range(raw.n):
+            value = raw.values[i]
+            if self.enabled:
+                column = &self._columns[raw.columns[i]]
+                value = (value - column.center) * column.factor
+                if value > LIMIT:
+                    value = LIMIT
+                elif value < -LIMIT:
+                    value = -LIMIT
+            out.columns[n] = raw.columns[i]
+            out.values[n] = value
+            # a NaN equals nothing: neither it nor a zero is kept
+            n += value == value and value != 0.0
+        out.n = n
+        return 0
+
+    cdef void _refresh(self, ColumnScale* column) noexcept nogil:
+        cdef double nonzeros = <double> column.nonzeros
+        cdef double zeros = <double> (column.zeros + self._implied_rows)
+        cdef double total = nonzeros + zeros
+        cdef double mean = column.pivot + column.sum / nonzeros
+        cdef double spread = column.sum_squares / nonzeros
+        cdef double variance
+        cdef bint was_dense = column.is_dense
+        spread -= (column.sum / nonzeros) * (column.sum / nonzeros)
+        column.refresh_at = column.nonzeros + 1 + column.nonzeros // REFRESH_PARTS
+        # variance of the mixture of the non-zero values and the zeros
+        variance = nonzeros / total * (spread + zeros / total * mean * mean)
+        column.is_dense = (
+            nonzeros >= DENSE_SHARE * (self.rows - column.birth + HEAD_START)
+            and spread > 0.0 and variance > 1e-300
+        )
+        if column.is_dense:
+            column.center = mean * nonzeros / total
+            column.factor = 1.0 / sqrt(variance)
+        else:
+            column.center = 0.0
+            column.factor = 1.0 / sqrt(mean * mean + (spread if spread > 0.0 else 0.0))
+        if not isfinite(column.center) or not isfinite(column.factor):
+            # values near the end of the number range: better silent than wrong
+            column.center = column.factor = 0.0
+        self.dense_changes += column.is_dense != was_dense
+
+    def snapshot(self):
+        """The statistics as plain arrays and numbers, the same by whichever route they came."""
+        cdef ColumnScale empty
+        memset(&empty, 0, sizeof(ColumnScale))
+        columns = np.asarray(<ColumnScale[:1]> &empty)[:0]
+        if self.size:
+            columns = np.asarray(<ColumnScale[:self.size]> self._columns)
+        columns = columns.copy()
+        columns["zeros"] += self._implied_rows
+        return {"columns": columns, "rows": self.rows, "mean_norm": self.mean_norm}
+
+    def restore(self, state):
+        """Take over what `snapshot` gave; the scaler must be new."""
+        cdef const ColumnScale[::1] columns = state["columns"]
+        self.add_columns(<int32_t> columns.shape[0], 0)
+        if self.size:
+            memcpy(self._columns, &columns[0], self.size * sizeof(ColumnScale))
+        self.rows = state["rows"]
+        self.mean_norm = state["mean_norm"]

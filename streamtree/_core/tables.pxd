@@ -1,0 +1,51 @@
+"""Per-node tables: a record of a few doubles for every key (a column or a class) met there.
+
+A table is dense (slot = key) while that costs little, else an open-addressing hash table.
+Absent keys stand for all-zero records, so the layout never changes a result.
+"""
+
+from libc.stdint cimport int32_t, uint32_t
+
+
+cdef struct Table:
+    double* records     # capacity x width numbers, by slot
+    int32_t* keys       # the key in each slot, -1 where empty; NULL: dense, slot = key
+    int32_t capacity
+    int32_t size        # occupied slots (hash), records that may be non-zero (dense)
+
+
+cdef inline int32_t table_find(const Table* table, int32_t key) noexcept nogil:
+    """The slot of `key`, or -1."""
+    cdef uint32_t mask, slot
+    if table.keys == NULL:
+        return key if key < table.capacity else -1
+    mask = <uint32_t> table.capacity - 1
+    slot = (<uint32_t> key * 2654435769u >> 7) & mask
+    while table.keys[slot] != key:
+        if table.keys[slot] < 0:
+            return -1
+        slot = (slot + 1) & mask
+    return <int32_t> slot
+
+
+cdef inline Py_ssize_t table_locate(
+    const Table* table, const int32_t* keys, Py_ssize_t n, int32_t* slots
+) noexcept nogil:
+    """Fill slots[i] with the slot of keys[i] or -1; returns how many are absent."""
+    cdef Py_ssize_t i, absent = 0
+    for i in range(n):
+        slots[i] = table_find(table, keys[i])
+        absent += slots[i] < 0
+    return absent
+
+
+cdef int32_t table_insert(Table* table, int width, int32_t key, int32_t universe) except -1 nogil
+cdef int table_locate_all(
+    Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t* slots
+) except -1 nogil
+cdef void table_free(Table* table) noexcept nogil
+cdef size_t table_bytes(const Table* table, int width) noexcept nogil
+cdef object export_tables(const Table* tables, int32_t n, int width)
+cdef int import_tables(
+    Table* tables, int32_t n, int width, int32_t universe, object state
+) except -1

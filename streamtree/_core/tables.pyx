@@ -1,0 +1,205 @@
+"""Growing, freeing and listing the per-node tables declared in tables.pxd."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdlib cimport calloc, free, malloc, qsort
+from libc.string cimport memcpy, memset
+
+import numpy as np
+
+cdef enum:
+    # A dense table may have this many times the slots of the hash table it replaces: a slot
+    # that needs no search is worth that much.
+    DENSE_FACTOR = 2
+
+
+cdef int raise_no_memory() except -1 nogil:
+    with gil:
+        raise MemoryError("streamtree: the model found no memory to grow")
+
+
+cdef inline bint is_zero(const double* record, int width) noexcept nogil:
+    cdef int i
+    for i in range(width):
+        if record[i] != 0.0:
+            return False
+    return True
+
+
+cdef int32_t hash_capacity(Py_ssize_t entries) noexcept nogil:
+    """The smallest power of two of at least 8 slots that is at most three quarters full."""
+    cdef int32_t capacity = 8
+    while 4 * entries > 3 * <Py_ssize_t> capacity:
+        capacity *= 2
+    return capacity
+
+
+cdef int rebuild(Table* table, int width, Py_ssize_t entries, int32_t universe) except -1 nogil:
+    """Move the table to the layout that suits `entries` keys out of 0 … universe - 1."""
+    cdef Table grown
+    cdef int32_t slot, target, key
+    cdef int32_t capacity = hash_capacity(entries)
+    if universe <= DENSE_FACTOR * capacity:
+        # room for an eighth more columns, so that a growing stream does not copy every row
+        capacity = universe + universe // 8
+        grown.keys = NULL
+    else:
+        grown.keys = <int32_t*> malloc(capacity * sizeof(int32_t))
+        if grown.keys == NULL:
+            raise_no_memory()
+        memset(grown.keys, 0xFF, capacity * sizeof(int32_t))
+    grown.records = <double*> calloc(<size_t> capacity * width, sizeof(double))
+    if grown.records == NULL:
+        free(grown.keys)
+        raise_no_memory()
+    grown.capacity = capacity
+    grown.size = 0
+    for slot in range(table.capacity):
+        key = slot if table.keys == NULL else table.keys[slot]
+        if key < 0 or (table.keys == NULL and is_zero(&table.records[<size_t> slot * width], width)):
+            continue
+        target = place(&grown, key)
+        memcpy(
+            &grown.records[<size_t> target * width],
+            &table.records[<size_t> slot * width],
+            width * sizeof(double),
+        )
+    table_free(table)
+    table[0] = grown
+    return 0
+
+
+cdef int32_t place(Table* table, int32_t key) noexcept nogil:
+    """The slot of a key that is not in the table yet; there is room for it."""
+    cdef uint32_t mask, slot
+    table.size += 1
+    if table.keys == NULL:
+        return key
+    mask = <uint32_t> table.capacity - 1
+    slot = (<uint32_t> key * 2654435769u >> 7) & mask
+    while table.keys[slot] >= 0:
+        slot = (slot + 1) & mask
+    table.keys[slot] = key
+    return <int32_t> slot
+
+
+cdef int32_t table_insert(Table* table, int width, int32_t key, int32_t universe) except -1 nogil:
+    """The slot of `key`, made if it is absent. Slots found before may have moved."""
+    cdef int32_t slot = table_find(table, key)
+    if slot >= 0:
+        return slot
+    assert 0 <= key < universe
+    if table.keys == NULL:
+        # dense and too short (or brand new): the number of live records decides the layout
+        rebuild(table, width, table_count(table, width) + 1, universe)
+    elif 4 * (<Py_ssize_t> table.size + 1) > 3 * <Py_ssize_t> table.capacity:
+        rebuild(table, width, table.size + 1, universe)
+    slot = table_find(table, key)
+    return slot if slot >= 0 else place(table, key)
+
+
+cdef int table_locate_all(
+    Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t* slots
+) except -1 nogil:
+    """Fill slots[i] with the slot of keys[i], making the absent ones; keys do not repeat."""
+    cdef Py_ssize_t i, absent = table_locate(table, keys, n, slots)
+    cdef Py_ssize_t live
+    if absent == 0:
+        return 0
+    live = table_count(table, width) if table.keys == NULL else table.size
+    if table.keys == NULL or 4 * (live + absent) > 3 * <Py_ssize_t> table.capacity:
+        rebuild(table, width, live + absent, universe)
+    for i in range(n):
+        assert 0 <= keys[i] < universe
+        slots[i] = table_find(table, keys[i])
+        if slots[i] < 0:
+            slots[i] = place(table, keys[i])
+    return 0
+
+
+cdef void table_free(Table* table) noexcept nogil:
+    """Give the memory back and leave an empty table."""
+    free(table.records)
+    free(table.keys)
+    memset(table, 0, sizeof(Table))
+
+
+cdef size_t table_bytes(const Table* table, int width) noexcept nogil:
+    cdef size_t per_slot = width * sizeof(double)
+    if table.keys != NULL:
+        per_slot += sizeof(int32_t)
+    return table.capacity * per_slot
+
+
+cdef Py_ssize_t table_count(const Table* table, int width) noexcept nogil:
+    """How many records are not all zero."""
+    cdef int32_t slot
+    cdef Py_ssize_t count = 0
+    for slot in range(table.capacity):
+        if not is_zero(&table.records[<size_t> slot * width], width):
+            count += 1
+    return count
+
+
+cdef int compare_keys(const void* a, const void* b) noexcept nogil:
+    cdef int32_t left = (<const int32_t*> a)[0], right = (<const int32_t*> b)[0]
+    return (left > right) - (left < right)
+
+
+cdef object export_tables(const Table* tables, int32_t n, int width):
+    """The non-zero records of n tables as arrays, in the order of table and key.
+
+    Table i has `keys[starts[i]:starts[i + 1]]` and the same lines of `records`. The layout of
+    the tables leaves no trace.
+    """
+    cdef int32_t i, slot
+    cdef Py_ssize_t start, end, count = 0
+    cdef const Table* table
+    for i in range(n):
+        count += table_count(&tables[i], width)
+    state = {
+        "starts": np.zeros(n + 1, dtype=np.int64),
+        "keys": np.empty(count, dtype=np.int32),
+        "records": np.empty((count, width)),
+    }
+    cdef int64_t[::1] starts = state["starts"]
+    cdef int32_t[::1] keys = state["keys"]
+    cdef double[:, ::1] records = state["records"]
+    end = 0
+    for i in range(n):
+        table = &tables[i]
+        start = end
+        for slot in range(table.capacity):
+            if not is_zero(&table.records[<size_t> slot * width], width):
+                keys[end] = slot if table.keys == NULL else table.keys[slot]
+                end += 1
+        if end > start:
+            qsort(&keys[start], end - start, sizeof(int32_t), compare_keys)
+        for count in range(start, end):
+            slot = table_find(table, keys[count])
+            memcpy(&records[count, 0], &table.records[<size_t> slot * width],
+                   width * sizeof(double))
+        starts[i + 1] = end
+    return state
+
+
+cdef int import_tables(
+    Table* tables, int32_t n, int width, int32_t universe, object state
+) except -1:
+    """Fill n empty tables with what `export_tables` gave."""
+    cdef const int64_t[::1] starts = state["starts"]
+    cdef const int32_t[::1] keys = state["keys"]
+    cdef const double[:, ::1] records = state["records"]
+    cdef int32_t i
+    cdef Py_ssize_t line, count
+    cdef int32_t[::1] slots = np.empty(max(keys.shape[0], 1), dtype=np.int32)
+    for i in range(n):
+        count = starts[i + 1] - starts[i]
+        if count == 0:
+            continue
+        table_locate_all(
+            &tables[i], width, &keys[starts[i]], count, universe, &slots[starts[i]]
+        )
+        for line in range(starts[i], starts[i + 1]):
+            memcpy(&tables[i].records[<size_t> slots[line] * width], &records[line, 0],
+                   width * sizeof(double))
+    return 0

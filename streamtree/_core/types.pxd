@@ -1,0 +1,14 @@
+"""The one shape in which every example reaches a learner."""
+
+from libc.stdint cimport int32_t
+
+
+cdef struct Row:
+    # `n` pairs (column, value); a column that is not listed contributes nothing.
+    const int32_t* columns
+    const double* values
+    Py_ssize_t n
+    int32_t top         # the largest column
+    # scratch for n numbers each, so that concurrent readers do not share any
+    int32_t* slots
+    double* steps

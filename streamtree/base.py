@@ -1,0 +1,248 @@
+"""What every estimator of the package is to river. The only module that knows river."""
+
+from __future__ import annotations
+
+import abc
+import math
+import numbers
+from collections.abc import Hashable
+from typing import Any
+
+from river import base
+
+from streamtree.batches import Batch, label_list, weight_array
+
+__all__ = ["StreamTree", "StreamTreeClassifier"]
+
+
+class StreamTree(base.Estimator):
+    """Parameters on the outside, a compiled core within."""
+
+    _core: Any
+
+    @abc.abstractmethod
+    def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Validate all parameters and translate them to those of the core."""
+
+    @abc.abstractmethod
+    def _new_core(self) -> Any:
+        """An untrained core with the present parameters."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Parameters reach the core when they may change, and refuse to when they may not."""
+        if "_core" in self.__dict__ and name in (params := self._get_params()):
+            if name not in self._mutable_attributes:
+                raise AttributeError(
+                    f"{name!r} is fixed once the model is made; "
+                    f"clone({{{name!r}: ...}}) makes a new model"
+                )
+            self._core.configure(**self._settings({**params, name: value}))
+        super().__setattr__(name, value)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_core": self._core.snapshot()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = dict(state)
+        snapshot = state.pop("_core")
+        self.__dict__.update(state)
+        core = self._new_core()
+        core.restore(snapshot)
+        self.__dict__["_core"] = core
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes of the tree, leaves included."""
+        return int(self._core.n_nodes)
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of leaves of the tree."""
+        return (self.n_nodes + 1) // 2
+
+    @property
+    def height(self) -> int:
+        """Number of splits on the longest way from the root to a leaf."""
+        return int(self._core.depths().max())
+
+    def snapshot(self) -> dict[str, Any]:
+        """The whole learned state as a dict of arrays, numbers and lists.
+
+        The same history gives the same snapshot, whether it came as dicts or as arrays.
+        """
+        return self._core.snapshot()  # type: ignore[no-any-return]
+
+
+class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
+    """A classifier on dicts, arrays, sparse matrices and frames."""
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
+    def labels(self) -> list[Hashable]:
+        """The labels learned so far, in the order in which they first appeared."""
+        return list(self._core.labels.labels)
+
+    def learn_one(self, x: dict[Any, Any], y: Hashable, *, w: float = 1.0) -> None:
+        """Learn one example.
+
+        Parameters
+        ----------
+        x
+            Features by name. Numbers and booleans are values, strings are categories, None
+            and NaN are missing; features may come and go from one example to the next.
+        y
+            The label: anything hashable but None and NaN.
+        w
+            The weight of the example, finite and not negative; 0 learns nothing.
+
+        Raises
+        ------
+        ValueError
+            If a value is infinite, the label missing or the weight out of range. The model is
+            then as it was; the same holds for every other error.
+        TypeError
+            If a value is neither a number nor a string, or the label is not hashable.
+
+        """
+        self._core.learn_one(x, y, w)
+
+    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """The most likely label of one example, None before any learning.
+
+        Features that were never learned are ignored. Costs O(depth) and no more with many
+        classes.
+        """
+        return self._core.predict_one(x)
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """The probability of every label learned so far; an empty dict before any learning."""
+        return self._core.predict_proba_one(x)  # type: ignore[no-any-return]
+
+    def predict_topk_one(self, x: dict[Any, Any], k: int = 5) -> list[tuple[Any, float]]:
+        """The k most likely labels with their probabilities, the most likely first.
+
+        Fewer if fewer labels are known. Unlike `predict_proba_one` its cost does not grow with
+        the number of labels, only with those met in the leaf.
+        """
+        if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
+            raise ValueError(f"k must be an integer of at least 1, got {k!r}")
+        return self._core.predict_topk_one(x, k)  # type: ignore[no-any-return]
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
+
+        Numeric input is learned in C without the interpreter's lock; a frame with other columns
+        goes row by row.
+
+        Parameters
+        ----------
+        X
+            A numeric numpy array or scipy sparse matrix of shape (n_rows, n_features), whose
+            columns are the features 0, 1, 2, ..., or a data frame. Cells that a sparse matrix
+            does not store are zeros.
+        y
+            n_rows labels: an array, a series or a list.
+        w
+            n_rows weights or one for all, finite and not negative; None for 1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `learn_one`, and if the lengths differ; nothing is learned then.
+
+        """
+        batch = Batch(X)
+        normalized = self._core.labels.normalized
+        labels = [normalized(label) for label in label_list(y, batch.n_rows)]
+        weights = weight_array(w, batch.n_rows)
+        if weights is not None and not weights.all():
+            keep = weights > 0
+            batch = batch.compress(keep)
+            labels = [label for label, kept in zip(labels, keep, strict=True) if kept]
+            weights = weights[keep]
+        if batch.source is not None:
+            self._core.learn_many(batch.source, batch.names, batch.first_rows(), labels, weights)
+            return
+        rows = list(batch.dicts())
+        for x in rows:
+            self._core.check_one(x)
+        for i, x in enumerate(rows):
+            self._core.learn_one(x, labels[i], 1.0 if weights is None else weights[i])
+
+    def predict_many(self, X: Any) -> Any:
+        """The most likely label of every row.
+
+        Returns
+        -------
+        An array of n_rows labels, or a series of the same kind and index as a frame.
+
+        """
+        batch = Batch(X)
+        return batch.label_output(self._predict_numbers(batch), self.labels)
+
+    def _predict_numbers(self, batch: Batch) -> Any:
+        if batch.source is not None:
+            return self._core.predict_many(batch.source, batch.names)
+        return self._core.predict_dicts(list(batch.dicts()))
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """The probability of every label learned so far, for every row.
+
+        Returns
+        -------
+        An array of shape (n_rows, n_labels), columns in the order of `labels`, or a frame of
+        the same kind and index as X with a column per label.
+
+        """
+        batch = Batch(X)
+        if batch.source is not None:
+            probabilities = self._core.predict_proba_many(batch.source, batch.names)
+        else:
+            probabilities = self._core.predict_proba_dicts(list(batch.dicts()))
+        return batch.proba_output(probabilities, self.labels)
+
+
+def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    """One of a few strings."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {type(value).__name__}")
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return value
+
+
+def check_number(
+    name: str,
+    value: Any,
+    *,
+    at_least: float = -math.inf,
+    above: float = -math.inf,
+    at_most: float = math.inf,
+    below: float = math.inf,
+) -> float:
+    """A finite real number within bounds."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}")
+    number = float(value)
+    bounds = [
+        *([f"at least {at_least:g}"] if at_least > -math.inf else []),
+        *([f"above {above:g}"] if above > -math.inf else []),
+        *([f"at most {at_most:g}"] if at_most < math.inf else []),
+        *([f"below {below:g}"] if below < math.inf else []),
+    ]
+    inside = at_least <= number <= at_most and above < number < below
+    if not math.isfinite(number) or not inside:
+        raise ValueError(f"{name} must be {' and '.join(['finite', *bounds])}, got {value!r}")
+    return number
+
+
+def check_integer(name: str, value: Any, *, at_least: int, at_most: int) -> int:
+    """An integer within bounds."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
+    if not at_least <= value <= at_most:
+        raise ValueError(f"{name} must be from {at_least} to {at_most}, got {value!r}")
+    return int(value)

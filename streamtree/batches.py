@@ -1,0 +1,240 @@
+"""Batches of examples: numpy arrays, scipy sparse matrices, frames of any eager backend.
+
+The only module that knows pandas, polars, narwhals and scipy; none of them is imported before
+an object of its kind turns up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamtree._core.rows import RowSource
+
+__all__ = ["Batch", "label_list", "weight_array"]
+
+
+class Batch:
+    """The feature columns of n rows, whatever they came in.
+
+    Parameters
+    ----------
+    X
+        A 2-D numpy array or scipy sparse matrix of shape (n_rows, n_columns), whose columns are
+        the features 0, 1, 2, ..., or a frame (pandas, polars, pyarrow, ...), whose columns go by
+        their names.
+
+    Attributes
+    ----------
+    source
+        The rows in the form the compiled learners read, None for a frame with columns that
+        are not numeric; such a frame goes row by row as dicts.
+
+    """
+
+    def __init__(self, X: Any) -> None:
+        self._frame: Any = None
+        self._values: Any = None
+        self.source: RowSource | None = None
+        if isinstance(X, np.ndarray):
+            self._take_array(X, names=None)
+        elif hasattr(X, "tocsr"):
+            self._take_sparse(X)
+        else:
+            self._take_frame(X)
+
+    def _take_array(self, X: NDArray[Any], names: list[Any] | None) -> None:
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, got {X.ndim}")
+        if X.dtype.kind not in "biuf":
+            raise TypeError(
+                f"X must be numeric to be learned as an array, got dtype {X.dtype}; "
+                "columns of strings go in as a frame or as dicts"
+            )
+        if X.dtype == bool:
+            X = X.view(np.uint8) if X.flags.c_contiguous else X.astype(np.uint8)
+        elif X.dtype not in (np.float64, np.float32, np.uint8) or not X.dtype.isnative:
+            X = X.astype(np.float64)
+        X = np.ascontiguousarray(X)
+        self.n_rows: int = X.shape[0]
+        self.names: list[Any] = list(range(X.shape[1])) if names is None else names
+        self._refuse_infinite(X, lambda flat: self.names[flat % X.shape[1]])
+        self._values = X
+        self.source = RowSource.dense(X)
+
+    def _take_sparse(self, X: Any) -> None:
+        if X.ndim != 2:
+            raise ValueError(f"X must have two dimensions, got {X.ndim}")
+        csr = X.tocsr()
+        if csr.dtype.kind not in "biuf":
+            raise TypeError(f"X must be numeric, got dtype {csr.dtype}")
+        if not csr.has_canonical_format:
+            csr = csr.copy()
+            csr.sum_duplicates()
+        data = np.ascontiguousarray(csr.data, dtype=np.float64)
+        indices = np.ascontiguousarray(csr.indices, dtype=np.int32)
+        indptr = np.ascontiguousarray(csr.indptr, dtype=np.int64)
+        self.n_rows = csr.shape[0]
+        self.names = list(range(csr.shape[1]))
+        self._refuse_infinite(data, lambda flat: int(indices[flat]))
+        self._values = (data, indices, indptr)
+        self.source = RowSource.sparse(data, indices, indptr, csr.shape[1])
+
+    def _take_frame(self, X: Any) -> None:
+        import narwhals.stable.v2 as nw
+
+        try:
+            frame = nw.from_native(X, eager_only=True)
+        except TypeError:
+            raise TypeError(
+                "X must be a 2-D numpy array, a scipy sparse matrix or a data frame, "
+                f"got {type(X).__name__}"
+            ) from None
+        self._frame = frame
+        self.n_rows = len(frame)
+        self.names = list(frame.columns)
+        if len(set(self.names)) != len(self.names):
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise ValueError(f"feature {twice!r} appears more than once among the columns")
+        if all(dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()):
+            native = frame.to_native()
+            if frame.implementation.is_pandas_like():
+                array = native.to_numpy(dtype=np.float64, na_value=np.nan)
+            else:
+                array = np.asarray(frame.to_numpy(), dtype=np.float64)
+            self._take_array(array.reshape(self.n_rows, len(self.names)), self.names)
+
+    @staticmethod
+    def _refuse_infinite(values: NDArray[Any], name_of: Any) -> None:
+        if values.dtype.kind != "f" or values.size == 0:
+            return
+        # a sum is finite or NaN unless something in it is infinite or it overflows
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isfinite(values.sum(dtype=np.float64)):
+                return
+        infinite = np.isinf(values).ravel()
+        if infinite.any():
+            flat = int(infinite.argmax())
+            raise ValueError(
+                f"feature {name_of(flat)!r}: the value {values.flat[flat]} is infinite"
+            )
+
+    def first_rows(self) -> list[int]:
+        """For every column the first row in which it has a value, -1 if there is none."""
+        if self.n_rows == 0:
+            return [-1] * len(self.names)
+        if self.source is not None and self.source.is_sparse:
+            data, indices, indptr = self._values
+            missing = np.flatnonzero(np.isnan(data))
+            firsts = np.zeros(len(self.names), dtype=np.int64)
+            # absent cells are zeros: only a NaN in each of the first rows postpones a birth
+            for row, column in zip(
+                np.searchsorted(indptr, missing, side="right") - 1, indices[missing], strict=True
+            ):
+                if firsts[column] == row:
+                    firsts[column] += 1
+            firsts[firsts == self.n_rows] = -1
+            return firsts.tolist()
+        if self._values.dtype.kind != "f" or not np.isnan(self._values[0]).any():
+            return [0] * len(self.names)
+        present = ~np.isnan(self._values)
+        return np.where(present.any(axis=0), present.argmax(axis=0), -1).tolist()
+
+    def dicts(self) -> Iterator[dict[Any, Any]]:
+        """The rows of a frame as dicts, missing cells as None."""
+        for row in self._frame.iter_rows(named=True):
+            yield {
+                name: None if type(value).__name__ in ("NAType", "NaTType") else value
+                for name, value in row.items()
+            }
+
+    def compress(self, keep: NDArray[np.bool_]) -> Batch:
+        """The batch of the rows where `keep` is true."""
+        if self._frame is not None:
+            return Batch(self._frame.filter(keep.tolist()).to_native())
+        if isinstance(self._values, tuple):
+            from scipy.sparse import csr_array
+
+            data, indices, indptr = self._values
+            shape = (self.n_rows, len(self.names))
+            return Batch(csr_array((data, indices, indptr), shape=shape)[keep])
+        return Batch(self._values[keep])
+
+    def label_output(self, numbers: NDArray[np.int32], labels: list[Any]) -> Any:
+        """The labels of class numbers: an array, or a series like the frame that came in."""
+        if len(numbers) and numbers[0] < 0:  # nothing learned yet, so it is all of them
+            predicted: Any = np.full(len(numbers), None, dtype=object)
+        elif len(labels) and len(kinds := {type(label) for label in labels}) == 1 and (
+            kinds <= {bool, int, float, str}
+        ):
+            predicted = np.array(labels)[numbers]
+        else:
+            table = np.empty(len(labels), dtype=object)
+            table[:] = labels
+            predicted = table[numbers]
+        if self._frame is None:
+            return predicted
+        import narwhals.stable.v2 as nw
+
+        series = nw.new_series(
+            name="", values=predicted.tolist(), backend=self._frame.implementation
+        ).to_native()
+        if self._frame.implementation.is_pandas_like():
+            series.index = self._frame.to_native().index
+            series.name = None
+        return series
+
+    def proba_output(self, probabilities: NDArray[np.float64], labels: list[Any]) -> Any:
+        """Probabilities of shape (n_rows, n_labels), as an array or as a frame by label."""
+        if self._frame is None:
+            return probabilities
+        import narwhals.stable.v2 as nw
+
+        # only pandas has column names that are not strings
+        pandas_like = self._frame.implementation.is_pandas_like()
+        columns = list(labels) if pandas_like else [str(label) for label in labels]
+        frame = nw.from_dict(
+            {name: probabilities[:, i] for i, name in enumerate(columns)},
+            backend=self._frame.implementation,
+        ).to_native()
+        if pandas_like:
+            frame = frame.reindex(range(self.n_rows)) if not labels else frame
+            frame.index = self._frame.to_native().index
+        return frame
+
+
+def label_list(y: Any, n_rows: int) -> list[Any]:
+    """The labels of a batch as a list; raises unless there are n_rows of them."""
+    if isinstance(y, np.ndarray):
+        if y.ndim != 1:
+            raise ValueError(f"y must have one dimension, got {y.ndim}")
+        labels = y.tolist()
+    elif hasattr(y, "to_list"):
+        labels = y.to_list()
+    elif hasattr(y, "to_pylist"):
+        labels = y.to_pylist()
+    elif isinstance(y, Iterable) and not isinstance(y, (str, bytes, dict)):
+        labels = list(y)
+    else:
+        raise TypeError(f"y must be a sequence of labels, got {type(y).__name__}")
+    if len(labels) != n_rows:
+        raise ValueError(f"X has {n_rows} rows, y has {len(labels)} labels")
+    return labels
+
+
+def weight_array(w: Any, n_rows: int) -> NDArray[np.float64] | None:
+    """The weights of a batch, None for 1 each; raises unless they are finite and >= 0."""
+    if w is None:
+        return None
+    weights = np.ascontiguousarray(w, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n_rows, float(weights))
+    if weights.shape != (n_rows,):
+        raise ValueError(f"X has {n_rows} rows, w has the shape {weights.shape}")
+    if not (np.isfinite(weights).all() and (weights >= 0).all()):
+        wrong = float(weights[~(np.isfinite(weights) & (weights >= 0))][0])
+        raise ValueError(f"w must be finite and not negative, got {wrong!r}")
+    return weights
