@@ -60,7 +60,9 @@ cdef class RowBuffer:
         row.steps = self.steps
         row.n = self.n
         row.top = -1
+        row.is_full = True
         for i in range(self.n):
+            row.is_full &= self.columns[i] == i
             if self.columns[i] > row.top:
                 row.top = self.columns[i]
         return row

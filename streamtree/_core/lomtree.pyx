@@ -11,13 +11,13 @@ from streamtree._core.labels cimport LabelIndex
 from streamtree._core.learners cimport ClassifierCore
 from streamtree._core.linear cimport adagrad_step, dot, sgd_step
 from streamtree._core.losses cimport loss_reach, loss_slope
-from streamtree._core.memory cimport regrown
-from streamtree._core.nodes cimport ROOT, BinaryTree
+from streamtree._core.memory cimport prefetch, regrown
+from streamtree._core.nodes cimport ROOT, BinaryTree, Link
 from streamtree._core.rng cimport random_sign
 from streamtree._core.scaling cimport ColumnScaler
 from streamtree._core.tables cimport (
-    Table, export_tables, import_tables, table_bytes, table_find, table_free, table_insert,
-    table_locate, table_locate_all,
+    Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
+    table_locate, table_locate_all, table_prefetch,
 )
 from streamtree._core.types cimport Row
 
@@ -26,6 +26,7 @@ import numpy as np
 cdef enum:
     MODEL_WIDTH = 2     # weight, sum of squared gradients
     CLASS_WIDTH = 4     # a ClassRecord
+    PREFETCHED_RECORDS = 32
 
 # scores beyond this carry no information; the bound keeps every sum finite
 cdef double SCORE_LIMIT = 1e9
@@ -50,7 +51,14 @@ cdef struct LomNode:
     double majority_votes
     double next_test            # the `trained` at which a leaf next asks whether to split
     int32_t majority            # the class of most votes; at a new leaf, what its parent says
-    int32_t n_classes           # classes with a record
+    int32_t n_classes           # classes met by the last test
+
+
+cdef struct Node:
+    # what one visit needs lies together: two cache lines and the tables they point to
+    LomNode stats
+    Table model                 # column -> weight, sum of squared gradients
+    Table classes               # class -> ClassRecord
 
 
 @cython.final
@@ -58,9 +66,7 @@ cdef class LomTreeCore(ClassifierCore):
     """State and algorithm; parameters are validated by `LOMTreeClassifier`."""
 
     cdef BinaryTree tree
-    cdef LomNode* nodes
-    cdef Table* models          # by node: column -> weight, sum of squared gradients
-    cdef Table* classes         # by node: class -> ClassRecord
+    cdef Node* nodes
     cdef int32_t capacity
     cdef readonly Py_ssize_t n_splits
     cdef readonly Py_ssize_t n_swaps
@@ -69,6 +75,7 @@ cdef class LomTreeCore(ClassifierCore):
     cdef Py_ssize_t max_splits
     cdef double swap_resistance
     cdef double learning_rate
+    cdef double rate            # for the example at hand
     cdef double keep
     cdef double grace_period
     cdef double split_z
@@ -100,60 +107,55 @@ cdef class LomTreeCore(ClassifierCore):
         cdef int32_t node
         if self.tree is not None:
             for node in range(self.tree.size if self.capacity else 0):
-                table_free(&self.models[node])
-                table_free(&self.classes[node])
+                table_free(&self.nodes[node].model)
+                table_free(&self.nodes[node].classes)
         free(self.nodes)
-        free(self.models)
-        free(self.classes)
 
     def __sizeof__(self):
         cdef int32_t node
-        cdef size_t size = self.capacity * (sizeof(LomNode) + 2 * sizeof(Table))
+        cdef size_t size = self.capacity * sizeof(Node)
         for node in range(self.tree.size):
-            size += table_bytes(&self.models[node], MODEL_WIDTH)
-            size += table_bytes(&self.classes[node], CLASS_WIDTH)
+            size += table_bytes(&self.nodes[node].model, MODEL_WIDTH)
+            size += table_bytes(&self.nodes[node].classes, CLASS_WIDTH)
         return object.__sizeof__(self) + size
 
     cdef int _reserve(self, int32_t capacity) except -1 nogil:
         if capacity <= self.capacity:
             return 0
         capacity += capacity // 2
-        self.nodes = <LomNode*> regrown(self.nodes, capacity * sizeof(LomNode))
-        self.models = <Table*> regrown(self.models, capacity * sizeof(Table))
-        self.classes = <Table*> regrown(self.classes, capacity * sizeof(Table))
-        memset(&self.models[self.capacity], 0, (capacity - self.capacity) * sizeof(Table))
-        memset(&self.classes[self.capacity], 0, (capacity - self.capacity) * sizeof(Table))
+        self.nodes = <Node*> regrown(self.nodes, capacity * sizeof(Node))
+        memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
         self.capacity = capacity
         return 0
 
     cdef void _clear(self, int32_t node, int32_t majority) noexcept nogil:
         """SetNode of the paper, at birth and when a node is recycled: nothing old survives."""
-        table_free(&self.models[node])
-        table_free(&self.classes[node])
-        memset(&self.nodes[node], 0, sizeof(LomNode))
-        self.nodes[node].majority = majority
-        self.nodes[node].next_test = self.grace_period
+        table_free(&self.nodes[node].model)
+        table_free(&self.nodes[node].classes)
+        memset(&self.nodes[node], 0, sizeof(Node))
+        self.nodes[node].stats.majority = majority
+        self.nodes[node].stats.next_test = self.grace_period
 
     # ----------------------------------------------------------------- one example
 
     cdef inline double _score(self, int32_t node, Row row, int32_t** slots,
                               Py_ssize_t* absent) noexcept nogil:
         """h(x) of a node; leaves where the model's records are for a step to follow."""
-        cdef const Table* model = &self.models[node]
+        cdef const Table* model = &self.nodes[node].model
         cdef double score
         if model.keys == NULL and row.top < model.capacity:
-            slots[0] = <int32_t*> row.columns
+            slots[0] = NULL if row.is_full else <int32_t*> row.columns
             absent[0] = 0
         else:
             slots[0] = row.slots
             absent[0] = table_locate(model, row.columns, row.n, row.slots)
-        score = self.nodes[node].bias + dot(model.records, slots[0], row.values, row.n)
+        score = self.nodes[node].stats.bias + dot(model.records, slots[0], row.values, row.n)
         if not score <= SCORE_LIMIT:
             return SCORE_LIMIT if score > 0 else 0.0
         return score if score >= -SCORE_LIMIT else -SCORE_LIMIT
 
     cdef ClassRecord* _class_record(self, int32_t node, int32_t label) except NULL nogil:
-        cdef Table* table = &self.classes[node]
+        cdef Table* table = &self.nodes[node].classes
         cdef int32_t slot = table_find(table, label)
         if slot < 0:
             slot = table_insert(table, CLASS_WIDTH, label, self.labels.size)
@@ -161,39 +163,69 @@ cdef class LomTreeCore(ClassifierCore):
 
     cdef int learn_row(self, Row row, int32_t label, double weight) except -1 nogil:
         cdef int32_t node = ROOT
-        cdef ClassRecord* record
         cdef bint goes_right
+        # longer rows take smaller steps
+        self.rate = self.learning_rate / (1.0 if self.literal else self.scaler.mean_norm)
         while True:
-            record = self._class_record(node, label)
             if self.tree.links[node].left < 0:
-                self._vote(node, record, label, weight)
+                self._vote(node, self._class_record(node, label), label, weight)
                 if not self.literal:
-                    self._learn_at_leaf(node, row, record, label, weight)
+                    self._learn_at_leaf(node, row, label, weight)
                     return 0
                 if not self._is_mixed(node) or not self._split(node):
-                    self._resize(node, self.nodes[node].size + weight)
+                    self._resize(node, self.nodes[node].stats.size + weight)
                     return 0
-                record = self._class_record(node, label)
-            goes_right = self._train(node, row, record, label, weight)
+            goes_right = self._train(node, row, label, weight)
             node = self.tree.links[node].right if goes_right else self.tree.links[node].left
+
+    cdef inline void _prefetch_below(self, int32_t node, Row row, int32_t label) noexcept nogil:
+        """Ask for what a visit to either child needs, and for the heads of the grandchildren.
+
+        A large tree does not fit the caches; the score of this node takes about as long to
+        compute as memory takes to answer. A label of -1 reads no class records.
+        """
+        cdef const Link* link = &self.tree.links[node]
+        if link.left >= 0:
+            self._prefetch_tables(link.left, row, label)
+            self._prefetch_tables(link.right, row, label)
+            self._prefetch_heads(link.left)
+            self._prefetch_heads(link.right)
+
+    cdef inline void _prefetch_tables(self, int32_t node, Row row, int32_t label) noexcept nogil:
+        cdef const Table* model = &self.nodes[node].model
+        cdef Py_ssize_t i
+        if label >= 0:
+            table_prefetch(&self.nodes[node].classes, CLASS_WIDTH, label)
+        if model.keys == NULL:
+            # four records to a cache line; long rows are left to the hardware
+            for i in range(0, min(row.n, PREFETCHED_RECORDS), 4):
+                prefetch(&model.records[MODEL_WIDTH * i])
+
+    cdef inline void _prefetch_heads(self, int32_t node) noexcept nogil:
+        cdef const Link* link = &self.tree.links[node]
+        if link.left >= 0:
+            prefetch(&self.nodes[link.left].stats)
+            prefetch(&self.nodes[link.left].model)
+            prefetch(&self.nodes[link.right].stats)
+            prefetch(&self.nodes[link.right].model)
 
     cdef void _vote(self, int32_t node, ClassRecord* record, int32_t label,
                     double weight) noexcept nogil:
-        cdef LomNode* stats = &self.nodes[node]
+        cdef LomNode* stats = &self.nodes[node].stats
         record.votes += weight
         stats.votes += weight
         if record.votes >= stats.majority_votes:
             stats.majority_votes = record.votes
             stats.majority = label
 
-    cdef int _learn_at_leaf(self, int32_t node, Row row, ClassRecord* record, int32_t label,
+    cdef int _learn_at_leaf(self, int32_t node, Row row, int32_t label,
                             double weight) except -1 nogil:
         """A leaf trains its model before it splits, so that there is something to judge."""
-        cdef LomNode* stats = &self.nodes[node]
+        cdef LomNode* stats = &self.nodes[node].stats
         self._resize(node, stats.votes)
         if self.n_splits >= self.max_splits and not self._is_swap_worth(node, ROOT):
             return 0
-        self._train(node, row, record, label, weight)
+        self._train(node, row, label, weight)
         if stats.trained >= stats.next_test:
             # a test reads every class of the leaf: many classes, fewer tests
             stats.next_test = stats.trained + max(self.grace_period, 0.25 * stats.n_classes)
@@ -201,37 +233,44 @@ cdef class LomTreeCore(ClassifierCore):
                 self._split(node)
         return 0
 
-    cdef bint _train(self, int32_t node, Row row, ClassRecord* record, int32_t label,
+    cdef bint _train(self, int32_t node, Row row, int32_t label,
                      double weight) except -1 nogil:
         """One step towards the label's side; returns whether the example then goes right."""
-        cdef LomNode* stats = &self.nodes[node]
+        cdef LomNode* stats = &self.nodes[node].stats
         cdef int32_t* slots
         cdef Py_ssize_t absent
-        cdef double score = self._score(node, row, &slots, &absent)
-        cdef double updated = score
-        cdef double target, slope, mean, label_mean, counted
-        mean = stats.score_sum / stats.trained if stats.trained > 0 else 0.0
-        label_mean = record.score_sum / record.trained if record.trained > 0 else 0.0
-        target = -1.0 if mean > label_mean else 1.0
+        cdef double score, updated, target, slope, counted
+        cdef bint goes_left
+        cdef ClassRecord* record
+        # what comes after the score is fetched from memory while the score is computed
+        self._prefetch_below(node, row, label)
+        updated = score = self._score(node, row, &slots, &absent)
+        record = self._class_record(node, label)
+        # E > e(y) with the quotients multiplied out; while n(y) = 0, e(y) counts as 0
+        if record.trained > 0.0:
+            goes_left = stats.score_sum * record.trained > record.score_sum * stats.trained
+        else:
+            goes_left = stats.score_sum > 0.0
+        target = -1.0 if goes_left else 1.0
         if self.is_seeded and record.trained == 0:
             target = random_sign(self.seed, node, label)
         slope = weight * loss_slope(self.loss, score, target)
         if slope != 0.0:
             if absent:
                 table_locate_all(
-                    &self.models[node], MODEL_WIDTH, row.columns, row.n,
+                    &self.nodes[node].model, MODEL_WIDTH, row.columns, row.n,
                     self.scaler.size, row.slots,
                 )
                 slots = row.slots
             if self.literal:
                 updated += sgd_step(
-                    &stats.bias, self.models[node].records, slots, row.values, row.n,
-                    slope, self.learning_rate,
+                    &stats.bias, self.nodes[node].model.records, slots, row.values, row.n,
+                    slope, self.rate,
                 )
             else:
                 updated += adagrad_step(
-                    &stats.bias, self.models[node].records, slots, row.values, row.n, row.steps,
-                    slope, self.learning_rate / self.scaler.mean_norm, self.keep,
+                    &stats.bias, self.nodes[node].model.records, slots, row.values, row.n, row.steps,
+                    slope, self.rate, self.keep,
                     loss_reach(self.loss, score, target),
                 )
         # The paper counts the updated score. The score before the update measures better: it
@@ -249,7 +288,7 @@ cdef class LomTreeCore(ClassifierCore):
 
     cdef bint _is_mixed(self, int32_t node) noexcept nogil:
         """Whether a leaf has seen at least two classes."""
-        return self.nodes[node].majority_votes < self.nodes[node].votes
+        return self.nodes[node].stats.majority_votes < self.nodes[node].stats.votes
 
     cdef bint _separates_classes(self, int32_t node) noexcept nogil:
         """Whether the leaf's model sends the classes to different sides, beyond chance.
@@ -258,8 +297,8 @@ cdef class LomTreeCore(ClassifierCore):
         the model gave before it trained on each example; Wilson & Hilferty's approximation
         of the chi-squared quantile.
         """
-        cdef LomNode* stats = &self.nodes[node]
-        cdef const Table* table = &self.classes[node]
+        cdef LomNode* stats = &self.nodes[node].stats
+        cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* records = <const ClassRecord*> table.records
         cdef double total = 0.0, right = 0.0, statistic = 0.0, share, left, quantile
         cdef int32_t slot
@@ -287,8 +326,8 @@ cdef class LomTreeCore(ClassifierCore):
     cdef bint _is_swap_worth(self, int32_t node, int32_t smallest) noexcept nogil:
         """C_j - max_i l_j(i) > R_S (C_s + 1): the leaf needs a split more than s its place."""
         return (
-            self.nodes[node].size - self.nodes[node].majority_votes
-            > self.swap_resistance * (self.nodes[smallest].size + 1.0)
+            self.nodes[node].stats.size - self.nodes[node].stats.majority_votes
+            > self.swap_resistance * (self.nodes[smallest].stats.size + 1.0)
         )
 
     cdef int32_t _smallest_leaf(self) noexcept nogil:
@@ -314,7 +353,7 @@ cdef class LomTreeCore(ClassifierCore):
         return node
 
     cdef inline int32_t _smaller(self, int32_t left, int32_t right) noexcept nogil:
-        return right if self.nodes[right].size < self.nodes[left].size else left
+        return right if self.nodes[right].stats.size < self.nodes[left].stats.size else left
 
     cdef bint _split(self, int32_t node) except -1 nogil:
         """Give a leaf two children, new or recycled ones; returns whether it got them."""
@@ -334,12 +373,12 @@ cdef class LomTreeCore(ClassifierCore):
             self.tree.detach(smallest)
             self._update_smallest(sibling)
             self.n_swaps += 1
-        self._clear(left, self.nodes[node].majority)
-        self._clear(right, self.nodes[node].majority)
+        self._clear(left, self.nodes[node].stats.majority)
+        self._clear(right, self.nodes[node].stats.majority)
         self.tree.attach(node, left, right)
         if self.literal:
-            self.nodes[left].size = floor(0.5 * self.nodes[node].size)
-            self.nodes[right].size = self.nodes[node].size - self.nodes[left].size
+            self.nodes[left].stats.size = floor(0.5 * self.nodes[node].stats.size)
+            self.nodes[right].stats.size = self.nodes[node].stats.size - self.nodes[left].stats.size
         else:
             self._bequeath(node, left, right)
         self._update_smallest(left)
@@ -347,7 +386,7 @@ cdef class LomTreeCore(ClassifierCore):
 
     cdef int _bequeath(self, int32_t node, int32_t left, int32_t right) except -1 nogil:
         """Hand a leaf's votes to its children, each class by the share that went each way."""
-        cdef const Table* table = &self.classes[node]
+        cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* records = <const ClassRecord*> table.records
         cdef const ClassRecord* record
         cdef int32_t slot, label
@@ -364,12 +403,12 @@ cdef class LomTreeCore(ClassifierCore):
                 self._vote(
                     left, self._class_record(left, label), label, (1.0 - share) * record.votes
                 )
-        self.nodes[left].size = self.nodes[left].votes
-        self.nodes[right].size = self.nodes[right].votes
+        self.nodes[left].stats.size = self.nodes[left].stats.votes
+        self.nodes[right].stats.size = self.nodes[right].stats.votes
         return 0
 
     cdef void _resize(self, int32_t leaf, double size) noexcept nogil:
-        self.nodes[leaf].size = size
+        self.nodes[leaf].stats.size = size
         self._update_smallest(leaf)
 
     cdef void _update_smallest(self, int32_t node) noexcept nogil:
@@ -378,12 +417,12 @@ cdef class LomTreeCore(ClassifierCore):
         cdef double smallest
         while parent >= 0:
             smallest = min(
-                self.nodes[self.tree.links[parent].left].size,
-                self.nodes[self.tree.links[parent].right].size,
+                self.nodes[self.tree.links[parent].left].stats.size,
+                self.nodes[self.tree.links[parent].right].stats.size,
             )
-            if self.nodes[parent].size == smallest:
+            if self.nodes[parent].stats.size == smallest:
                 return
-            self.nodes[parent].size = smallest
+            self.nodes[parent].stats.size = smallest
             parent = self.tree.links[parent].parent
 
     # -------------------------------------------------------------------- prediction
@@ -393,6 +432,7 @@ cdef class LomTreeCore(ClassifierCore):
         cdef int32_t* slots
         cdef Py_ssize_t absent
         while self.tree.links[node].left >= 0:
+            self._prefetch_below(node, row, -1)
             if self._score(node, row, &slots, &absent) > 0.0:
                 node = self.tree.links[node].right
             else:
@@ -400,22 +440,22 @@ cdef class LomTreeCore(ClassifierCore):
         return node
 
     cdef int32_t predict_row(self, Row row) noexcept nogil:
-        return self.nodes[self._leaf(row)].majority
+        return self.nodes[self._leaf(row)].stats.majority
 
     cdef void predict_proba_row(self, Row row, double* out) noexcept nogil:
         """Class shares of the leaf, with one pseudo-vote spread over all classes."""
         cdef int32_t node = self._leaf(row)
         cdef int32_t label, slot, n_labels = self.labels.size
-        cdef const Table* table = &self.classes[node]
+        cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* records = <const ClassRecord*> table.records
-        cdef double votes = self.nodes[node].votes
+        cdef double votes = self.nodes[node].stats.votes
         cdef bint is_new = votes <= 0.0
         # a leaf without votes of its own says what its parent said, with the weight of one
         cdef double total = 2.0 if is_new else votes + 1.0
         for label in range(n_labels):
             out[label] = 1.0 / n_labels / total
         if is_new:
-            out[self.nodes[node].majority] += 1.0 / total
+            out[self.nodes[node].stats.majority] += 1.0 / total
         for slot in range(table.capacity):
             if records[slot].votes > 0.0:
                 label = slot if table.keys == NULL else table.keys[slot]
@@ -434,19 +474,19 @@ cdef class LomTreeCore(ClassifierCore):
             self.n_predicting -= 1
         if self.labels.size == 0:
             return []
-        total = self.nodes[node].votes
+        total = self.nodes[node].stats.votes
         rest = 1.0 / self.labels.size
-        table = &self.classes[node]
+        table = &self.nodes[node].classes
         for slot in range(table.capacity):
             votes = table.records[<size_t> slot * CLASS_WIDTH]
             if votes > 0.0:
                 ranked.append((votes, slot if table.keys == NULL else table.keys[slot]))
         if not ranked:
             total = 1.0
-            ranked.append((1.0, self.nodes[node].majority))
+            ranked.append((1.0, self.nodes[node].stats.majority))
         total += 1.0
         # ties: the majority first, as in predict_one, then the label that was learned first
-        ranked.sort(key=lambda pair: (-pair[0], pair[1] != self.nodes[node].majority, pair[1]))
+        ranked.sort(key=lambda pair: (-pair[0], pair[1] != self.nodes[node].stats.majority, pair[1]))
         top = [(label, votes / total + rest / total) for votes, label in ranked[:count]]
         present = {label for _, label in ranked}
         for label in range(self.labels.size):
@@ -470,38 +510,58 @@ cdef class LomTreeCore(ClassifierCore):
         """The depth of the leaves, weighted by the examples that each has seen."""
         depths = self.tree.depths()
         leaves = self.tree.snapshot()["left"] < 0
-        weights = np.asarray(<LomNode[:self.tree.size]> self.nodes)["votes"][leaves]
+        weights = self._stats()["votes"][leaves]
         total = weights.sum()
         return float((depths[leaves] * weights).sum() / total) if total > 0 else 0.0
 
+    def _stats(self):
+        """The statistics of all nodes as a record array of shape (n_nodes,)."""
+        cdef LomNode empty
+        cdef LomNode[::1] view
+        cdef int32_t node
+        memset(&empty, 0, sizeof(LomNode))
+        stats = np.zeros(self.tree.size, dtype=np.asarray(<LomNode[:1]> &empty).dtype)
+        view = stats
+        for node in range(self.tree.size):
+            view[node] = self.nodes[node].stats
+        return stats
+
     def snapshot(self):
         """The whole state as arrays, numbers and lists; the same history gives the same one."""
+        cdef int32_t node
+        cdef TableExport models = TableExport(MODEL_WIDTH)
+        cdef TableExport classes = TableExport(CLASS_WIDTH)
+        for node in range(self.tree.size):
+            models.add(&self.nodes[node].model)
+            classes.add(&self.nodes[node].classes)
         return {
             "features": list(self.features.names),
             "labels": list(self.labels.labels),
             "scaler": self.scaler.snapshot(),
             "links": self.tree.snapshot(),
-            "nodes": np.asarray(<LomNode[:self.tree.size]> self.nodes).copy(),
-            "models": export_tables(self.models, self.tree.size, MODEL_WIDTH),
-            "classes": export_tables(self.classes, self.tree.size, CLASS_WIDTH),
+            "nodes": self._stats(),
+            "models": models.arrays(),
+            "classes": classes.arrays(),
             "n_splits": self.n_splits,
             "n_swaps": self.n_swaps,
         }
 
     def restore(self, state):
         """Take over what `snapshot` gave; the core must be new, with the same parameters."""
-        cdef const LomNode[::1] nodes = state["nodes"]
+        cdef const LomNode[::1] stats = state["nodes"]
+        cdef int32_t node
         self.features = FeatureIndex(state["features"])
         self.labels = LabelIndex(state["labels"])
         self.scaler.restore(state["scaler"])
         self.tree.restore(state["links"])
         self._reserve(self.tree.size)
-        memcpy(self.nodes, &nodes[0], self.tree.size * sizeof(LomNode))
-        import_tables(
-            self.models, self.tree.size, MODEL_WIDTH, self.scaler.size, state["models"]
-        )
-        import_tables(
-            self.classes, self.tree.size, CLASS_WIDTH, self.labels.size, state["classes"]
-        )
+        for node in range(self.tree.size):
+            self.nodes[node].stats = stats[node]
+            import_table(
+                &self.nodes[node].model, MODEL_WIDTH, self.scaler.size, state["models"], node
+            )
+            import_table(
+                &self.nodes[node].classes, CLASS_WIDTH, self.labels.size, state["classes"], node
+            )
         self.n_splits = state["n_splits"]
         self.n_swaps = state["n_swaps"]

@@ -6,12 +6,23 @@ Absent keys stand for all-zero records, so the layout never changes a result.
 
 from libc.stdint cimport int32_t, uint32_t
 
+from streamtree._core.memory cimport prefetch
+
 
 cdef struct Table:
     double* records     # capacity x width numbers, by slot
     int32_t* keys       # the key in each slot, -1 where empty; NULL: dense, slot = key
     int32_t capacity
     int32_t size        # occupied slots (hash), records that may be non-zero (dense)
+
+
+cdef inline void table_prefetch(const Table* table, int width, int32_t key) noexcept nogil:
+    """Ask for the memory in which the record of `key` would be found first."""
+    cdef uint32_t slot = <uint32_t> key
+    if table.keys != NULL:
+        slot = (slot * 2654435769u >> 7) & (<uint32_t> table.capacity - 1)
+        prefetch(&table.keys[slot])
+    prefetch(&table.records[<size_t> slot * width])
 
 
 cdef inline int32_t table_find(const Table* table, int32_t key) noexcept nogil:
@@ -45,7 +56,16 @@ cdef int table_locate_all(
 ) except -1 nogil
 cdef void table_free(Table* table) noexcept nogil
 cdef size_t table_bytes(const Table* table, int width) noexcept nogil
-cdef object export_tables(const Table* tables, int32_t n, int width)
-cdef int import_tables(
-    Table* tables, int32_t n, int width, int32_t universe, object state
+
+
+cdef class TableExport:
+    cdef int _width
+    cdef list _keys
+    cdef list _records
+
+    cdef int add(self, const Table* table) except -1
+
+
+cdef int import_table(
+    Table* table, int width, int32_t universe, dict arrays, Py_ssize_t i
 ) except -1

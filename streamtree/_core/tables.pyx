@@ -145,61 +145,61 @@ cdef int compare_keys(const void* a, const void* b) noexcept nogil:
     return (left > right) - (left < right)
 
 
-cdef object export_tables(const Table* tables, int32_t n, int width):
-    """The non-zero records of n tables as arrays, in the order of table and key.
+cdef class TableExport:
+    """The non-zero records of many tables as arrays, in the order of table and key.
 
     Table i has `keys[starts[i]:starts[i + 1]]` and the same lines of `records`. The layout of
     the tables leaves no trace.
     """
-    cdef int32_t i, slot
-    cdef Py_ssize_t start, end, count = 0
-    cdef const Table* table
-    for i in range(n):
-        count += table_count(&tables[i], width)
-    state = {
-        "starts": np.zeros(n + 1, dtype=np.int64),
-        "keys": np.empty(count, dtype=np.int32),
-        "records": np.empty((count, width)),
-    }
-    cdef int64_t[::1] starts = state["starts"]
-    cdef int32_t[::1] keys = state["keys"]
-    cdef double[:, ::1] records = state["records"]
-    end = 0
-    for i in range(n):
-        table = &tables[i]
-        start = end
+
+    def __cinit__(self, int width):
+        self._width = width
+        self._keys = []
+        self._records = []
+
+    cdef int add(self, const Table* table) except -1:
+        cdef Py_ssize_t count = table_count(table, self._width), i = 0
+        cdef int width = self._width
+        cdef int32_t slot
+        cdef int32_t[::1] keys = np.empty(count, dtype=np.int32)
+        cdef double[:, ::1] records = np.empty((count, width))
         for slot in range(table.capacity):
             if not is_zero(&table.records[<size_t> slot * width], width):
-                keys[end] = slot if table.keys == NULL else table.keys[slot]
-                end += 1
-        if end > start:
-            qsort(&keys[start], end - start, sizeof(int32_t), compare_keys)
-        for count in range(start, end):
-            slot = table_find(table, keys[count])
-            memcpy(&records[count, 0], &table.records[<size_t> slot * width],
-                   width * sizeof(double))
-        starts[i + 1] = end
-    return state
+                keys[i] = slot if table.keys == NULL else table.keys[slot]
+                i += 1
+        if count:
+            qsort(&keys[0], count, sizeof(int32_t), compare_keys)
+        for i in range(count):
+            slot = table_find(table, keys[i])
+            memcpy(&records[i, 0], &table.records[<size_t> slot * width], width * sizeof(double))
+        self._keys.append(np.asarray(keys))
+        self._records.append(np.asarray(records))
+        return 0
+
+    def arrays(self):
+        """A dict of `starts`, `keys` and `records`."""
+        starts = np.zeros(len(self._keys) + 1, dtype=np.int64)
+        np.cumsum([len(keys) for keys in self._keys], out=starts[1:])
+        return {
+            "starts": starts,
+            "keys": np.concatenate(self._keys),
+            "records": np.concatenate(self._records),
+        }
 
 
-cdef int import_tables(
-    Table* tables, int32_t n, int width, int32_t universe, object state
+cdef int import_table(
+    Table* table, int width, int32_t universe, dict arrays, Py_ssize_t i
 ) except -1:
-    """Fill n empty tables with what `export_tables` gave."""
-    cdef const int64_t[::1] starts = state["starts"]
-    cdef const int32_t[::1] keys = state["keys"]
-    cdef const double[:, ::1] records = state["records"]
-    cdef int32_t i
-    cdef Py_ssize_t line, count
-    cdef int32_t[::1] slots = np.empty(max(keys.shape[0], 1), dtype=np.int32)
-    for i in range(n):
-        count = starts[i + 1] - starts[i]
-        if count == 0:
-            continue
-        table_locate_all(
-            &tables[i], width, &keys[starts[i]], count, universe, &slots[starts[i]]
-        )
-        for line in range(starts[i], starts[i + 1]):
-            memcpy(&tables[i].records[<size_t> slots[line] * width], &records[line, 0],
-                   width * sizeof(double))
+    """Fill an empty table with the i-th of those that `TableExport` gave."""
+    cdef Py_ssize_t start = arrays["starts"][i], end = arrays["starts"][i + 1], line
+    cdef const int32_t[::1] keys = arrays["keys"][start:end]
+    cdef const double[:, ::1] records = arrays["records"][start:end]
+    cdef int32_t[::1] slots
+    if start == end:
+        return 0
+    slots = np.empty(end - start, dtype=np.int32)
+    table_locate_all(table, width, &keys[0], end - start, universe, &slots[0])
+    for line in range(end - start):
+        memcpy(&table.records[<size_t> slots[line] * width], &records[line, 0],
+               width * sizeof(double))
     return 0

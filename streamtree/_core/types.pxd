@@ -9,6 +9,7 @@ cdef struct Row:
     const double* values
     Py_ssize_t n
     int32_t top         # the largest column
+    bint is_full        # the columns are 0, 1, …, n - 1
     # scratch for n numbers each, so that concurrent readers do not share any
     int32_t* slots
     double* steps
