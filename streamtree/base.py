@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import abc
+import io
 import math
 import numbers
+import pickle
 from collections.abc import Hashable
 from typing import Any
 
@@ -19,6 +21,8 @@ class StreamTree(base.Estimator):
     """Parameters on the outside, a compiled core within."""
 
     _core: Any
+    # parts of the snapshot that hold objects of the user
+    _packed = ("features", "labels")
 
     @abc.abstractmethod
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -40,11 +44,16 @@ class StreamTree(base.Estimator):
         super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_core": self._core.snapshot()}
+        snapshot = self._core.snapshot()
+        packed = {name: _pack(snapshot[name]) for name in self._packed if name in snapshot}
+        return {**self.__dict__, "_core": {**snapshot, **packed}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         state = dict(state)
-        snapshot = state.pop("_core")
+        snapshot = dict(state.pop("_core"))
+        for name in self._packed:
+            if name in snapshot:
+                snapshot[name] = pickle.loads(snapshot[name])
         self.__dict__.update(state)
         core = self._new_core()
         core.restore(snapshot)
@@ -96,7 +105,7 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         y
             The label: anything hashable but None and NaN.
         w
-            The weight of the example, finite and not negative; 0 learns nothing.
+            The weight of the example, from 0 (which learns nothing) to 1e100.
 
         Raises
         ------
@@ -146,7 +155,7 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         y
             n_rows labels: an array, a series or a list.
         w
-            n_rows weights or one for all, finite and not negative; None for 1.
+            n_rows weights or one for all, each from 0 to 1e100; None for 1.
 
         Raises
         ------
@@ -203,6 +212,19 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         else:
             probabilities = self._core.predict_proba_dicts(list(batch.dicts()))
         return batch.proba_output(probabilities, self.labels)
+
+
+def _pack(values: list[Any]) -> bytes:
+    """Pickle a list by value alone.
+
+    Pickle writes an object that it meets twice as a reference, so that equal models could differ
+    in whether two equal strings are one object. `fast` switches that off.
+    """
+    buffer = io.BytesIO()
+    pickler = pickle.Pickler(buffer, protocol=5)
+    pickler.fast = True
+    pickler.dump(values)
+    return buffer.getvalue()
 
 
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:

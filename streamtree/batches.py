@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamtree._core.learners import MAX_WEIGHT
 from streamtree._core.rows import RowSource
 
 __all__ = ["Batch", "label_list", "weight_array"]
@@ -39,6 +40,8 @@ class Batch:
         self._frame: Any = None
         self._values: Any = None
         self.source: RowSource | None = None
+        if isinstance(X, np.ma.MaskedArray):
+            X = X.astype(np.float64).filled(np.nan)
         if isinstance(X, np.ndarray):
             self._take_array(X, names=None)
         elif hasattr(X, "tocsr"):
@@ -166,15 +169,9 @@ class Batch:
     def label_output(self, numbers: NDArray[np.int32], labels: list[Any]) -> Any:
         """The labels of class numbers: an array, or a series like the frame that came in."""
         if len(numbers) and numbers[0] < 0:  # nothing learned yet, so it is all of them
-            predicted: Any = np.full(len(numbers), None, dtype=object)
-        elif len(labels) and len(kinds := {type(label) for label in labels}) == 1 and (
-            kinds <= {bool, int, float, str}
-        ):
-            predicted = np.array(labels)[numbers]
+            predicted = np.full(len(numbers), None, dtype=object)
         else:
-            table = np.empty(len(labels), dtype=object)
-            table[:] = labels
-            predicted = table[numbers]
+            predicted = _label_table(labels)[numbers]
         if self._frame is None:
             return predicted
         import narwhals.stable.v2 as nw
@@ -206,6 +203,21 @@ class Batch:
         return frame
 
 
+def _label_table(labels: list[Any]) -> NDArray[Any]:
+    """The labels as an array that gives every one of them back as it was."""
+    kinds = {type(label) for label in labels}
+    if kinds == {bool} or kinds == {float}:
+        return np.array(labels)
+    if kinds == {int} and all(-(2**63) <= label < 2**63 for label in labels):
+        return np.array(labels, dtype=np.int64)
+    # numpy strings would lose NULs at the end
+    if kinds == {str} and not any(label.endswith("\0") for label in labels):
+        return np.array(labels)
+    table = np.empty(len(labels), dtype=object)
+    table[:] = labels
+    return table
+
+
 def label_list(y: Any, n_rows: int) -> list[Any]:
     """The labels of a batch as a list; raises unless there are n_rows of them."""
     if isinstance(y, np.ndarray):
@@ -226,15 +238,15 @@ def label_list(y: Any, n_rows: int) -> list[Any]:
 
 
 def weight_array(w: Any, n_rows: int) -> NDArray[np.float64] | None:
-    """The weights of a batch, None for 1 each; raises unless they are finite and >= 0."""
+    """The weights of a batch, None for 1 each; raises unless all are in range."""
     if w is None:
         return None
-    weights = np.ascontiguousarray(w, dtype=np.float64)
+    weights = np.asarray(w, dtype=np.float64)
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):
         raise ValueError(f"X has {n_rows} rows, w has the shape {weights.shape}")
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        wrong = float(weights[~(np.isfinite(weights) & (weights >= 0))][0])
-        raise ValueError(f"w must be finite and not negative, got {wrong!r}")
-    return weights
+    inside = (weights >= 0) & (weights <= MAX_WEIGHT)
+    if not inside.all():
+        raise ValueError(f"w must be from 0 to {MAX_WEIGHT:g}, got {weights[~inside][0]}")
+    return np.ascontiguousarray(weights)

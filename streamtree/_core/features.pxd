@@ -20,6 +20,7 @@ cdef class FeatureIndex:
     cdef dict _numbers
     cdef dict _categories
     cdef readonly list names
+    cdef list _homes                # for every column the dict that maps its name
     cdef list _new_names
     cdef Py_ssize_t _places
     cdef PyObject** _seen_keys
@@ -32,4 +33,5 @@ cdef class FeatureIndex:
                        int32_t column) except -1
     cdef int commit(self, RowBuffer out) except -1
     cdef int32_t add(self, object name) except -1
+    cdef int truncate(self, Py_ssize_t size) except -1
     cpdef int32_t find(self, object name) except -2

@@ -8,7 +8,7 @@ from cpython.dict cimport PyDict_Next
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
-from libc.math cimport INFINITY, NAN, isinf, isnan
+from libc.math cimport NAN, isinf, isnan
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -83,9 +83,10 @@ cdef double as_number(object key, object value) except? -1.0:
     try:
         number = float(value)
     except OverflowError:
-        number = INFINITY
+        # an int of thousands of digits cannot even be printed
+        raise ValueError(f"feature {key!r}: the integer is too large for a float") from None
     if isinf(number):
-        raise ValueError(f"feature {key!r}: the value {value!r} is infinite or too large")
+        raise ValueError(f"feature {key!r}: the value {value!r} is infinite")
     return number
 
 
@@ -96,6 +97,7 @@ cdef class FeatureIndex:
         self._numbers = {}
         self._categories = {}
         self.names = []
+        self._homes = []
         self._new_names = []
         for name in names or ():
             self.add(name)
@@ -126,17 +128,36 @@ cdef class FeatureIndex:
     cdef int32_t add(self, object name) except -1:
         """The column of a name or `Category`, appended if it is unknown."""
         cdef int32_t column = self.find(name)
+        cdef dict home
         if column >= 0:
             return column
         if len(self.names) == 0x7FFFFFFF:
             raise OverflowError("more than 2**31 - 1 features")
         column = <int32_t> len(self.names)
-        if type(name) is Category:
-            self._categories.setdefault(name.name, {})[name.value] = column
-        else:
+        if type(name) is not Category:
             self._numbers[name] = column
+            home = self._numbers
+        elif name.name in self._categories:
+            home = self._categories[name.name]
+            home[name.value] = column
+        else:
+            home = {name.value: column}
+            self._categories[name.name] = home
         self.names.append(name)
+        self._homes.append(home)
         return column
+
+    cdef int truncate(self, Py_ssize_t size) except -1:
+        """Forget the columns from `size` on. Asks no name for its hash: that might raise."""
+        cdef dict home
+        while len(self.names) > size:
+            self.names.pop()
+            home = self._homes.pop()
+            # dicts keep the order of insertion, so the last one in is the right one
+            home.popitem()
+            if not home and home is not self._numbers:
+                self._categories.popitem()
+        return 0
 
     cdef int read(self, dict x, RowBuffer out, bint keep_new) except -1:
         """Write the features of `x` to `out`; nothing of the index changes but its memory.
@@ -152,8 +173,9 @@ cdef class FeatureIndex:
         cdef double number
         cdef bint is_text
         cdef object name, text
+        cdef Py_ssize_t size = len(x)
         self._new_names.clear()
-        out.reserve(len(x))
+        out.reserve(size)
         out.n = 0
         while PyDict_Next(x, &position, &key, &value):
             is_text = False
@@ -165,7 +187,10 @@ cdef class FeatureIndex:
                 is_text = True
                 number = 1.0
             else:
-                number = as_number(<object> key, <object> value)
+                # own references: the value's own code may run, and change x
+                name = <object> key
+                text = <object> value
+                number = as_number(name, text)
             if (
                 place < self._places
                 and self._seen_keys[place] == key
@@ -174,7 +199,7 @@ cdef class FeatureIndex:
                 # the very objects that stood here last time: no need to hash them
                 column = self._seen_columns[place]
             else:
-                # own references: comparing the name may run code that changes x
+                # own references again: comparing the name may run its code
                 name = <object> key
                 text = <object> value if is_text else None
                 column = self._column(name, text, keep_new and not isnan(number))
@@ -183,11 +208,13 @@ cdef class FeatureIndex:
             place += 1
             if column == -1:
                 continue
-            if n >= out.capacity:
-                raise RuntimeError("x changed while it was read")
+            if n >= size:
+                break
             out.columns[n] = column
             out.values[n] = number
             n += 1
+        if place != size or len(x) != size:
+            raise RuntimeError("x changed while it was read")
         out.n = n
         return 0
 
@@ -237,11 +264,16 @@ cdef class FeatureIndex:
 
     cdef int commit(self, RowBuffer out) except -1:
         """Append the names that `read` kept aside and give their columns to the row."""
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, size = len(self.names)
         if not self._new_names:
             return 0
-        for i in range(out.n):
-            if out.columns[i] < -1:
-                out.columns[i] = self.add(self._new_names[-out.columns[i] - 3])
-        self._new_names.clear()
+        try:
+            for i in range(out.n):
+                if out.columns[i] < -1:
+                    out.columns[i] = self.add(self._new_names[-out.columns[i] - 3])
+        except BaseException:
+            self.truncate(size)
+            raise
+        finally:
+            self._new_names.clear()
         return 0

@@ -9,3 +9,4 @@ cdef class LabelIndex:
     cpdef object normalized(self, object label)
     cdef int32_t find(self, object label) except -2
     cdef int32_t add(self, object label) except -1
+    cdef int truncate(self, int32_t size) except -1

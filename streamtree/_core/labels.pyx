@@ -1,9 +1,15 @@
 """Class labels, any hashable objects, numbered in the order in which they are first learned."""
 
-from libc.math cimport isnan
 from libc.stdint cimport int32_t
 
 import numpy as np
+
+
+cdef bint is_missing(object label) except -1:
+    """Whether a label stands for no label: NaN of any type, NaT, pandas' NA."""
+    different = label != label
+    # NA compared with NA is neither true nor false but NA again
+    return type(different).__name__ == "NAType" or bool(different)
 
 
 cdef class LabelIndex:
@@ -27,16 +33,16 @@ cdef class LabelIndex:
             return label
         if isinstance(label, np.generic):
             label = label.item()
-        if label is None or (isinstance(label, float) and isnan(label)):
-            raise ValueError(
-                f"y is {label!r}: a missing label cannot be learned; drop the example"
-            )
         try:
             hash(label)
         except TypeError:
             raise TypeError(
                 f"y must be hashable to be a class label, got {type(label).__name__}"
             ) from None
+        if label is None or is_missing(label):
+            raise ValueError(
+                f"y is {label!r}: a missing label cannot be learned; drop the example"
+            )
         return label
 
     cdef int32_t find(self, object label) except -2:
@@ -49,7 +55,16 @@ cdef class LabelIndex:
         cdef int32_t number = self.find(label)
         if number < 0:
             number = self.size
+            # the step that may raise comes first
             self._ids[label] = number
             self.labels.append(label)
             self.size += 1
         return number
+
+    cdef int truncate(self, int32_t size) except -1:
+        """Forget the labels from `size` on, without asking them for their hashes."""
+        while self.size > size:
+            self.labels.pop()
+            self._ids.popitem()
+            self.size -= 1
+        return 0

@@ -4,7 +4,6 @@ A learner of its own implements `learn_row` and the `predict_*row` methods; dict
 alike end there, so that a batch equals a loop bit for bit.
 """
 
-from libc.math cimport isfinite
 from libc.stdint cimport int32_t
 
 from streamtree._core.features cimport FeatureIndex, RowBuffer
@@ -18,8 +17,12 @@ from collections.abc import Mapping
 import numpy as np
 
 
+# sums of weights this large, and their squares, stay finite
+MAX_WEIGHT = 1e100
+
+
 cdef dict as_dict(object x):
-    if isinstance(x, dict):
+    if type(x) is dict:
         return x
     if isinstance(x, Mapping):
         return dict(x)
@@ -82,12 +85,19 @@ cdef class Learner:
         none: the order of births must be that of a loop over the rows.
         """
         cdef int32_t column
-        new = [
-            (first_rows[i], i) for i, name in enumerate(names)
-            if first_rows[i] >= 0 and self.features.find(name) < 0
-        ]
+        cdef Py_ssize_t size = len(self.features.names)
+        try:
+            new = [
+                (first_rows[i], i) for i, name in enumerate(names)
+                if first_rows[i] >= 0 and self.features.find(name) < 0
+            ]
+            for _, i in sorted(new):
+                self.features.add(names[i])
+        except BaseException:
+            self.features.truncate(size)
+            raise
         for first_row, i in sorted(new):
-            column = self.features.add(names[i])
+            column = self.scaler.size
             self.scaler.add_columns(column + 1, self.scaler.rows + <Py_ssize_t> first_row)
         return self.known_columns(names)
 
@@ -110,19 +120,24 @@ cdef class ClassifierCore(Learner):
 
     def learn_one(self, x, y, double w):
         """Learn one dict; every error is raised before anything changes."""
-        cdef int32_t label
+        cdef int32_t label, n_labels
         self.begin_learning()
         try:
             y = self.labels.normalized(y)
-            if not (isfinite(w) and w >= 0.0):
-                raise ValueError(f"w must be finite and not negative, got {w!r}")
+            if not 0.0 <= w <= MAX_WEIGHT:
+                raise ValueError(f"w must be from 0 to {MAX_WEIGHT:g}, got {w!r}")
             self.features.read(as_dict(x), self.raw, True)
             if w == 0.0:
                 return
-            self.features.commit(self.raw)
+            n_labels = self.labels.size
+            label = self.labels.add(y)
+            try:
+                self.features.commit(self.raw)
+            except BaseException:
+                self.labels.truncate(n_labels)
+                raise
             if self.scaler.size < len(self.features.names):
                 self.scaler.add_columns(<int32_t> len(self.features.names), self.scaler.rows)
-            label = self.labels.add(y)
             self.scaler.learn(self.raw, False, self.scaled)
             self.learn_row(self.scaled.row(), label, w)
         finally:
@@ -143,17 +158,22 @@ cdef class ClassifierCore(Learner):
         `labels` are normalized, one a row; `weights` are positive, or None for 1 each.
         """
         cdef Py_ssize_t i
-        cdef int32_t position
+        cdef int32_t position, n_labels
         cdef int32_t[::1] numbers
         cdef bint implied = source.is_sparse
         cdef bint weighted = weights is not None
         self.begin_learning()
         try:
-            columns = self.learned_columns(names, first_rows)
-            source.bind(columns)
             numbers = np.empty(source.n_rows, dtype=np.int32)
-            for i in range(source.n_rows):
-                numbers[i] = self.labels.add(labels[i])
+            n_labels = self.labels.size
+            try:
+                for i in range(source.n_rows):
+                    numbers[i] = self.labels.add(labels[i])
+                columns = self.learned_columns(names, first_rows)
+            except BaseException:
+                self.labels.truncate(n_labels)
+                raise
+            source.bind(columns)
             with nogil:
                 for i in range(source.n_rows):
                     source.read(i, self.scaler, self.raw)

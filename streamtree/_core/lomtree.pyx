@@ -2,7 +2,7 @@
 
 cimport cython
 from libc.math cimport floor, log, sqrt
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
@@ -17,7 +17,7 @@ from streamtree._core.rng cimport random_sign
 from streamtree._core.scaling cimport ColumnScaler
 from streamtree._core.tables cimport (
     Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
-    table_locate, table_locate_all, table_prefetch,
+    table_locate, table_locate_all, table_prefetch, table_sorted_slots,
 )
 from streamtree._core.types cimport Row
 
@@ -32,6 +32,7 @@ cdef enum:
 cdef double SCORE_LIMIT = 1e9
 # A split that sends less than this share to one side is refused: depth stays logarithmic.
 cdef double MIN_SIDE = 0.02
+cdef double FIXED_POINT = 2.0 ** 40
 
 
 cdef struct ClassRecord:
@@ -46,6 +47,7 @@ cdef struct LomNode:
     double bias_squares
     double trained              # sum of n(y) over the classes
     double score_sum            # sum of m(y)
+    double right                # weight that the model, before training, sent right
     double size                 # C: of a leaf, its weight; else the smallest leaf's below
     double votes                # sum of l(y)
     double majority_votes
@@ -282,6 +284,7 @@ cdef class LomTreeCore(ClassifierCore):
         stats.score_sum += weight * counted
         if counted > 0.0:
             record.right += weight
+            stats.right += weight
         return updated > 0.0
 
     # --------------------------------------------------------------- growth and swaps
@@ -300,28 +303,34 @@ cdef class LomTreeCore(ClassifierCore):
         cdef LomNode* stats = &self.nodes[node].stats
         cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* records = <const ClassRecord*> table.records
-        cdef double total = 0.0, right = 0.0, statistic = 0.0, share, left, quantile
+        cdef double share = stats.right / stats.trained
+        cdef double left, term, quantile
+        # in units of 2^-40: a sum of integers does not depend on the order of the classes
+        cdef int64_t statistic = 0
         cdef int32_t slot
         cdef int n_classes = 0
         for slot in range(table.capacity):
-            total += records[slot].trained
-            right += records[slot].right
-            n_classes += records[slot].trained > 0
-        stats.n_classes = n_classes
-        if n_classes < 2 or right <= MIN_SIDE * total or right >= (1.0 - MIN_SIDE) * total:
-            return False
-        share = right / total
-        for slot in range(table.capacity):
+            if records[slot].trained <= 0.0:
+                continue
+            n_classes += 1
+            term = 0.0
             left = records[slot].trained - records[slot].right
-            if records[slot].right > 0:
-                statistic += records[slot].right * log(
+            if records[slot].right > 0.0:
+                term += records[slot].right * log(
                     records[slot].right / (records[slot].trained * share)
                 )
-            if left > 0:
-                statistic += left * log(left / (records[slot].trained * (1.0 - share)))
+            if left > 0.0:
+                term += left * log(left / (records[slot].trained * (1.0 - share)))
+            statistic += <int64_t> (term / stats.trained * FIXED_POINT)
+        stats.n_classes = n_classes
+        if n_classes < 2 or share <= MIN_SIDE or share >= 1.0 - MIN_SIDE:
+            return False
         quantile = 2.0 / (9.0 * (n_classes - 1))
         quantile = 1.0 - quantile + self.split_z * sqrt(quantile)
-        return 2.0 * statistic > (n_classes - 1) * quantile * quantile * quantile
+        return (
+            2.0 * stats.trained * (statistic / FIXED_POINT)
+            > (n_classes - 1) * quantile * quantile * quantile
+        )
 
     cdef bint _is_swap_worth(self, int32_t node, int32_t smallest) noexcept nogil:
         """C_j - max_i l_j(i) > R_S (C_s + 1): the leaf needs a split more than s its place."""
@@ -387,15 +396,16 @@ cdef class LomTreeCore(ClassifierCore):
     cdef int _bequeath(self, int32_t node, int32_t left, int32_t right) except -1 nogil:
         """Hand a leaf's votes to its children, each class by the share that went each way."""
         cdef const Table* table = &self.nodes[node].classes
-        cdef const ClassRecord* records = <const ClassRecord*> table.records
         cdef const ClassRecord* record
-        cdef int32_t slot, label
+        cdef int32_t label
         cdef double share
-        for slot in range(table.capacity):
-            record = &records[slot]
+        cdef Py_ssize_t i, n
+        cdef int32_t* slots = table_sorted_slots(table, CLASS_WIDTH, &n)
+        for i in range(n):
+            record = &(<const ClassRecord*> table.records)[slots[i]]
             if record.trained <= 0:
                 continue
-            label = slot if table.keys == NULL else table.keys[slot]
+            label = slots[i] if table.keys == NULL else table.keys[slots[i]]
             share = record.right / record.trained
             if share > 0.0:
                 self._vote(right, self._class_record(right, label), label, share * record.votes)
@@ -403,6 +413,7 @@ cdef class LomTreeCore(ClassifierCore):
                 self._vote(
                     left, self._class_record(left, label), label, (1.0 - share) * record.votes
                 )
+        free(slots)
         self.nodes[left].stats.size = self.nodes[left].stats.votes
         self.nodes[right].stats.size = self.nodes[right].stats.votes
         return 0

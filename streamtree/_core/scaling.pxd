@@ -27,7 +27,6 @@ cdef class ColumnScaler:
     cdef double mean_norm           # mean over rows of |scaled row|^2 + 1
 
     cdef int add_columns(self, int32_t size, int64_t birth) except -1
-    cdef void set_birth(self, int32_t column, int64_t birth) noexcept nogil
     cdef bint is_dense(self, int32_t column) noexcept nogil
     cdef int learn(self, RowBuffer raw, bint zeros_implied, RowBuffer out) except -1 nogil
     cdef int apply(self, RowBuffer raw, RowBuffer out) except -1 nogil

@@ -61,10 +61,6 @@ cdef class ColumnScaler:
         self.size = max(self.size, size)
         return 0
 
-    cdef void set_birth(self, int32_t column, int64_t birth) noexcept nogil:
-        """Correct the birth of a column just added, before any row has shown it."""
-        self._columns[column].birth = birth
-
     cdef bint is_dense(self, int32_t column) noexcept nogil:
         return self._columns[column].is_dense
 

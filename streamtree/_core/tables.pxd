@@ -56,6 +56,9 @@ cdef int table_locate_all(
 ) except -1 nogil
 cdef void table_free(Table* table) noexcept nogil
 cdef size_t table_bytes(const Table* table, int width) noexcept nogil
+cdef int32_t* table_sorted_slots(
+    const Table* table, int width, Py_ssize_t* n
+) except? NULL nogil
 
 
 cdef class TableExport:

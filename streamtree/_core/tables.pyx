@@ -145,6 +145,31 @@ cdef int compare_keys(const void* a, const void* b) noexcept nogil:
     return (left > right) - (left < right)
 
 
+cdef int32_t* table_sorted_slots(
+    const Table* table, int width, Py_ssize_t* n
+) except? NULL nogil:
+    """The slots of the non-zero records in the order of their keys; the caller frees them.
+
+    The order of the slots themselves depends on the layout, and so would a sum over them.
+    """
+    cdef Py_ssize_t i, count = table_count(table, width)
+    cdef int32_t* slots = <int32_t*> malloc((count + 1) * sizeof(int32_t))
+    cdef int32_t slot
+    if slots == NULL:
+        raise_no_memory()
+    i = 0
+    for slot in range(table.capacity):
+        if not is_zero(&table.records[<size_t> slot * width], width):
+            slots[i] = slot if table.keys == NULL else table.keys[slot]
+            i += 1
+    if table.keys != NULL:
+        qsort(slots, count, sizeof(int32_t), compare_keys)
+        for i in range(count):
+            slots[i] = table_find(table, slots[i])
+    n[0] = count
+    return slots
+
+
 cdef class TableExport:
     """The non-zero records of many tables as arrays, in the order of table and key.
 
@@ -158,20 +183,20 @@ cdef class TableExport:
         self._records = []
 
     cdef int add(self, const Table* table) except -1:
-        cdef Py_ssize_t count = table_count(table, self._width), i = 0
         cdef int width = self._width
-        cdef int32_t slot
-        cdef int32_t[::1] keys = np.empty(count, dtype=np.int32)
-        cdef double[:, ::1] records = np.empty((count, width))
-        for slot in range(table.capacity):
-            if not is_zero(&table.records[<size_t> slot * width], width):
-                keys[i] = slot if table.keys == NULL else table.keys[slot]
-                i += 1
-        if count:
-            qsort(&keys[0], count, sizeof(int32_t), compare_keys)
-        for i in range(count):
-            slot = table_find(table, keys[i])
-            memcpy(&records[i, 0], &table.records[<size_t> slot * width], width * sizeof(double))
+        cdef Py_ssize_t i, count
+        cdef int32_t* slots = table_sorted_slots(table, width, &count)
+        cdef int32_t[::1] keys
+        cdef double[:, ::1] records
+        try:
+            keys = np.empty(count, dtype=np.int32)
+            records = np.empty((count, width))
+            for i in range(count):
+                keys[i] = slots[i] if table.keys == NULL else table.keys[slots[i]]
+                memcpy(&records[i, 0], &table.records[<size_t> slots[i] * width],
+                       width * sizeof(double))
+        finally:
+            free(slots)
         self._keys.append(np.asarray(keys))
         self._records.append(np.asarray(records))
         return 0
