@@ -79,7 +79,7 @@ class StreamTree(base.Estimator):
 
         The same history gives the same snapshot, whether it came as dicts or as arrays.
         """
-        return self._core.snapshot()  # type: ignore[no-any-return]
+        return dict(self._core.snapshot())
 
 
 class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
@@ -265,6 +265,6 @@ def check_integer(name: str, value: Any, *, at_least: int, at_most: int) -> int:
     """An integer within bounds."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
-    if not at_least <= value <= at_most:
+    if not at_least <= int(value) <= at_most:
         raise ValueError(f"{name} must be from {at_least} to {at_most}, got {value!r}")
     return int(value)

@@ -41,7 +41,7 @@ class Batch:
         self._values: Any = None
         self.source: RowSource | None = None
         if isinstance(X, np.ma.MaskedArray):
-            X = X.astype(np.float64).filled(np.nan)
+            X = np.ma.filled(X.astype(np.float64), np.nan)
         if isinstance(X, np.ndarray):
             self._take_array(X, names=None)
         elif hasattr(X, "tocsr"):
@@ -110,14 +110,15 @@ class Batch:
                 array = np.asarray(frame.to_numpy(), dtype=np.float64)
             self._take_array(array.reshape(self.n_rows, len(self.names)), self.names)
 
-    @staticmethod
-    def _refuse_infinite(values: NDArray[Any], name_of: Any) -> None:
-        if values.dtype.kind != "f" or values.size == 0:
+    def _refuse_infinite(self, values: NDArray[Any], name_of: Any) -> None:
+        self._is_finite = values.dtype.kind != "f"
+        if self._is_finite:
             return
-        # a sum is finite or NaN unless something in it is infinite or it overflows
+        # a sum is finite unless something in it is not, or it overflows: no need to look closer
         with np.errstate(over="ignore", invalid="ignore"):
-            if np.isfinite(values.sum(dtype=np.float64)):
-                return
+            self._is_finite = bool(np.isfinite(values.sum(dtype=np.float64)))
+        if self._is_finite:
+            return
         infinite = np.isinf(values).ravel()
         if infinite.any():
             flat = int(infinite.argmax())
@@ -129,22 +130,22 @@ class Batch:
         """For every column the first row in which it has a value, -1 if there is none."""
         if self.n_rows == 0:
             return [-1] * len(self.names)
-        if self.source is not None and self.source.is_sparse:
+        if self._is_finite:
+            return [0] * len(self.names)
+        if isinstance(self._values, tuple):
             data, indices, indptr = self._values
             missing = np.flatnonzero(np.isnan(data))
+            rows = np.searchsorted(indptr, missing, side="right") - 1
             firsts = np.zeros(len(self.names), dtype=np.int64)
             # absent cells are zeros: only a NaN in each of the first rows postpones a birth
-            for row, column in zip(
-                np.searchsorted(indptr, missing, side="right") - 1, indices[missing], strict=True
-            ):
+            for row, column in zip(rows, indices[missing], strict=True):
                 if firsts[column] == row:
                     firsts[column] += 1
             firsts[firsts == self.n_rows] = -1
-            return firsts.tolist()
-        if self._values.dtype.kind != "f" or not np.isnan(self._values[0]).any():
-            return [0] * len(self.names)
-        present = ~np.isnan(self._values)
-        return np.where(present.any(axis=0), present.argmax(axis=0), -1).tolist()
+        else:
+            present = ~np.isnan(self._values)
+            firsts = np.where(present.any(axis=0), present.argmax(axis=0), -1)
+        return [int(first) for first in firsts]
 
     def dicts(self) -> Iterator[dict[Any, Any]]:
         """The rows of a frame as dicts, missing cells as None."""
@@ -225,9 +226,9 @@ def label_list(y: Any, n_rows: int) -> list[Any]:
             raise ValueError(f"y must have one dimension, got {y.ndim}")
         labels = y.tolist()
     elif hasattr(y, "to_list"):
-        labels = y.to_list()
+        labels = list(y.to_list())
     elif hasattr(y, "to_pylist"):
-        labels = y.to_pylist()
+        labels = list(y.to_pylist())
     elif isinstance(y, Iterable) and not isinstance(y, (str, bytes, dict)):
         labels = list(y)
     else:

@@ -4,10 +4,11 @@ A number under a name is the column `name`; a string under a name is the column
 `(name, string)` with value 1, held as a `Category` among the names.
 """
 
+cimport cython
 from cpython.dict cimport PyDict_Next
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF, Py_XDECREF
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.math cimport NAN, isinf, isnan
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
@@ -28,6 +29,7 @@ class Category(NamedTuple):
     value: str
 
 
+@cython.final
 cdef class RowBuffer:
     """Room for one row; grows, never shrinks."""
 
@@ -90,6 +92,7 @@ cdef double as_number(object key, object value) except? -1.0:
     return number
 
 
+@cython.final
 cdef class FeatureIndex:
     """An append-only map from feature names to the column numbers 0, 1, 2, ..."""
 

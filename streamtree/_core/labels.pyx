@@ -1,5 +1,6 @@
 """Class labels, any hashable objects, numbered in the order in which they are first learned."""
 
+cimport cython
 from libc.stdint cimport int32_t
 
 import numpy as np
@@ -12,6 +13,7 @@ cdef bint is_missing(object label) except -1:
     return type(different).__name__ == "NAType" or bool(different)
 
 
+@cython.final
 cdef class LabelIndex:
     """An append-only map from labels to the class numbers 0, 1, 2, ...
 

@@ -9,7 +9,6 @@ from libc.stdint cimport int32_t
 from streamtree._core.features cimport FeatureIndex, RowBuffer
 from streamtree._core.labels cimport LabelIndex
 from streamtree._core.rows cimport RowSource
-from streamtree._core.scaling cimport ColumnScaler
 from streamtree._core.types cimport Row
 
 from collections.abc import Mapping
@@ -96,7 +95,7 @@ cdef class Learner:
         except BaseException:
             self.features.truncate(size)
             raise
-        for first_row, i in sorted(new):
+        for first_row, _ in sorted(new):
             column = self.scaler.size
             self.scaler.add_columns(column + 1, self.scaler.rows + <Py_ssize_t> first_row)
         return self.known_columns(names)

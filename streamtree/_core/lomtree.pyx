@@ -4,7 +4,7 @@ cimport cython
 from libc.math cimport floor, log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from streamtree._core.features cimport FeatureIndex
 from streamtree._core.labels cimport LabelIndex
@@ -244,6 +244,7 @@ cdef class LomTreeCore(ClassifierCore):
         cdef double score, updated, target, slope, counted
         cdef bint goes_left
         cdef ClassRecord* record
+        cdef double* records
         # what comes after the score is fetched from memory while the score is computed
         self._prefetch_below(node, row, label)
         updated = score = self._score(node, row, &slots, &absent)
@@ -264,16 +265,15 @@ cdef class LomTreeCore(ClassifierCore):
                     self.scaler.size, row.slots,
                 )
                 slots = row.slots
+            records = self.nodes[node].model.records
             if self.literal:
                 updated += sgd_step(
-                    &stats.bias, self.nodes[node].model.records, slots, row.values, row.n,
-                    slope, self.rate,
+                    &stats.bias, records, slots, row.values, row.n, slope, self.rate,
                 )
             else:
                 updated += adagrad_step(
-                    &stats.bias, self.nodes[node].model.records, slots, row.values, row.n, row.steps,
-                    slope, self.rate, self.keep,
-                    loss_reach(self.loss, score, target),
+                    &stats.bias, records, slots, row.values, row.n, row.steps,
+                    slope, self.rate, self.keep, loss_reach(self.loss, score, target),
                 )
         # The paper counts the updated score. The score before the update measures better: it
         # is what an example that is not learned would get.
@@ -497,7 +497,8 @@ cdef class LomTreeCore(ClassifierCore):
             ranked.append((1.0, self.nodes[node].stats.majority))
         total += 1.0
         # ties: the majority first, as in predict_one, then the label that was learned first
-        ranked.sort(key=lambda pair: (-pair[0], pair[1] != self.nodes[node].stats.majority, pair[1]))
+        majority = self.nodes[node].stats.majority
+        ranked.sort(key=lambda pair: (-pair[0], pair[1] != majority, pair[1]))
         top = [(label, votes / total + rest / total) for votes, label in ranked[:count]]
         present = {label for _, label in ranked}
         for label in range(self.labels.size):

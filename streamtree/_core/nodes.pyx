@@ -1,5 +1,6 @@
 """Growing, pruning and walking the binary tree declared in nodes.pxd."""
 
+cimport cython
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
@@ -9,6 +10,7 @@ from streamtree._core.memory cimport regrown
 import numpy as np
 
 
+@cython.final
 cdef class BinaryTree:
     """Nodes 0 … size - 1; node 0 is the root and stays it."""
 

@@ -4,6 +4,7 @@ Both list their columns in ascending order of the array's columns. A sparse row 
 zeros, the columns that the scaler centres, because zero is an observed value in those.
 """
 
+cimport cython
 from libc.stdint cimport int32_t, int64_t
 
 from streamtree._core.features cimport RowBuffer
@@ -30,6 +31,7 @@ cdef Py_ssize_t copy_line(
     return n
 
 
+@cython.final
 cdef class RowSource:
     """The rows of one array; use `dense` or `sparse` to make one."""
 

@@ -13,6 +13,7 @@ and sums run over non-zero values only, which is why a zero that is given and a 
 sparse matrix implies leave exactly the same state.
 """
 
+cimport cython
 from libc.math cimport isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
@@ -32,6 +33,7 @@ cdef int64_t HEAD_START = 4
 cdef int64_t REFRESH_PARTS = 16
 
 
+@cython.final
 cdef class ColumnScaler:
     """The scales of all columns; with `enabled=False` values pass through as they are."""
 

@@ -1,6 +1,7 @@
 """Growing, freeing and listing the per-node tables declared in tables.pxd."""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+cimport cython
+from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport calloc, free, malloc, qsort
 from libc.string cimport memcpy, memset
 
@@ -55,7 +56,9 @@ cdef int rebuild(Table* table, int width, Py_ssize_t entries, int32_t universe) 
     grown.size = 0
     for slot in range(table.capacity):
         key = slot if table.keys == NULL else table.keys[slot]
-        if key < 0 or (table.keys == NULL and is_zero(&table.records[<size_t> slot * width], width)):
+        if key < 0:
+            continue
+        if table.keys == NULL and is_zero(&table.records[<size_t> slot * width], width):
             continue
         target = place(&grown, key)
         memcpy(
@@ -170,6 +173,7 @@ cdef int32_t* table_sorted_slots(
     return slots
 
 
+@cython.final
 cdef class TableExport:
     """The non-zero records of many tables as arrays, in the order of table and key.
 

@@ -1,0 +1,9 @@
+from typing import Any, final
+
+@final
+class LabelIndex:
+    labels: list[Any]
+    size: int
+    def __init__(self, labels: list[Any] | None = None) -> None: ...
+    def __len__(self) -> int: ...
+    def normalized(self, label: Any) -> Any: ...
