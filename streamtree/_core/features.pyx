@@ -43,9 +43,10 @@ cdef class RowBuffer:
         return object.__sizeof__(self) + self.capacity * (2 * sizeof(int32_t) + 2 * sizeof(double))
 
     cdef int reserve(self, Py_ssize_t capacity) except -1 nogil:
-        if capacity <= self.capacity:
+        if capacity < self.capacity:
             return 0
-        capacity += capacity // 2
+        # one place more than asked for: writers store first and then decide whether it counts
+        capacity += capacity // 2 + 1
         self.columns = <int32_t*> regrown(self.columns, capacity * sizeof(int32_t))
         self.values = <double*> regrown(self.values, capacity * sizeof(double))
         self.slots = <int32_t*> regrown(self.slots, capacity * sizeof(int32_t))

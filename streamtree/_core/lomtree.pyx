@@ -454,19 +454,18 @@ cdef class LomTreeCore(ClassifierCore):
         return self.nodes[self._leaf(row)].stats.majority
 
     cdef void predict_proba_row(self, Row row, double* out) noexcept nogil:
-        """Class shares of the leaf, with one pseudo-vote spread over all classes."""
+        """Class shares of the leaf and a pseudo-vote, half the majority's, half everyone's.
+
+        The majority's half makes it the most likely class also among equals and at a new leaf.
+        """
         cdef int32_t node = self._leaf(row)
         cdef int32_t label, slot, n_labels = self.labels.size
         cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* records = <const ClassRecord*> table.records
-        cdef double votes = self.nodes[node].stats.votes
-        cdef bint is_new = votes <= 0.0
-        # a leaf without votes of its own says what its parent said, with the weight of one
-        cdef double total = 2.0 if is_new else votes + 1.0
+        cdef double total = self.nodes[node].stats.votes + 1.0
         for label in range(n_labels):
-            out[label] = 1.0 / n_labels / total
-        if is_new:
-            out[self.nodes[node].stats.majority] += 1.0 / total
+            out[label] = 0.5 / n_labels / total
+        out[self.nodes[node].stats.majority] += 0.5 / total
         for slot in range(table.capacity):
             if records[slot].votes > 0.0:
                 label = slot if table.keys == NULL else table.keys[slot]
@@ -474,10 +473,9 @@ cdef class LomTreeCore(ClassifierCore):
 
     def predict_topk_one(self, x, Py_ssize_t count):
         """The `count` most likely (label, probability) pairs; costs O(classes of the leaf)."""
-        cdef int32_t node, slot, label
+        cdef int32_t node, slot, label, majority
         cdef const Table* table
-        cdef double votes, total, rest
-        cdef list ranked = []
+        cdef double total, rest
         self.begin_predicting()
         try:
             node = self._leaf(self.read_known(x).row())
@@ -485,27 +483,24 @@ cdef class LomTreeCore(ClassifierCore):
             self.n_predicting -= 1
         if self.labels.size == 0:
             return []
-        total = self.nodes[node].stats.votes
-        rest = 1.0 / self.labels.size
+        majority = self.nodes[node].stats.majority
+        total = self.nodes[node].stats.votes + 1.0
+        rest = 0.5 / self.labels.size / total
+        shares = {majority: rest + 0.5 / total}
         table = &self.nodes[node].classes
         for slot in range(table.capacity):
-            votes = table.records[<size_t> slot * CLASS_WIDTH]
-            if votes > 0.0:
-                ranked.append((votes, slot if table.keys == NULL else table.keys[slot]))
-        if not ranked:
-            total = 1.0
-            ranked.append((1.0, self.nodes[node].stats.majority))
-        total += 1.0
-        # ties: the majority first, as in predict_one, then the label that was learned first
-        majority = self.nodes[node].stats.majority
-        ranked.sort(key=lambda pair: (-pair[0], pair[1] != majority, pair[1]))
-        top = [(label, votes / total + rest / total) for votes, label in ranked[:count]]
-        present = {label for _, label in ranked}
+            if table.records[<size_t> slot * CLASS_WIDTH] > 0.0:
+                label = slot if table.keys == NULL else table.keys[slot]
+                shares[label] = (
+                    shares.get(label, rest) + table.records[<size_t> slot * CLASS_WIDTH] / total
+                )
+        top = sorted(shares.items(), key=lambda item: (-item[1], item[0]))[:count]
+        # the labels that the leaf never met are all alike
         for label in range(self.labels.size):
             if len(top) >= count:
                 break
-            if label not in present:
-                top.append((label, rest / total))
+            if label not in shares:
+                top.append((label, rest))
         return [(self.labels.labels[label], share) for label, share in top]
 
     # ------------------------------------------------------------------------- state

@@ -18,6 +18,7 @@ cdef class RowSource:
     cdef const int32_t[::1] _columns        # model column of every array column, -1 unknown
     cdef int32_t[::1] _dense_positions      # array columns that the scaler centres
     cdef Py_ssize_t _n_dense
+    cdef int64_t[::1] _stored_in            # the last row read that stores an array column
     cdef int64_t _dense_changes
 
     cdef void _find_dense(self, ColumnScaler scaler) noexcept nogil

@@ -1,7 +1,8 @@
 """Rows out of arrays: the lines of a dense array or of a CSR matrix, as raw rows.
 
-Both list their columns in ascending order of the array's columns. A sparse row also lists, as
-zeros, the columns that the scaler centres, because zero is an observed value in those.
+A sparse row lists what is stored and, as zeros, the columns that the scaler centres, because
+zero is an observed value in those. The scaler brings the zeros of a dense row to the same place:
+behind the rest.
 """
 
 cimport cython
@@ -71,6 +72,7 @@ cdef class RowSource:
             raise ValueError(f"{columns.shape[0]} names for {self.n_columns} columns")
         self._columns = columns
         self._dense_positions = np.empty(self.n_columns, dtype=np.int32)
+        self._stored_in = np.full(self.n_columns, -1, dtype=np.int64)
         self._dense_changes = -1
 
     cdef void _find_dense(self, ColumnScaler scaler) noexcept nogil:
@@ -86,8 +88,7 @@ cdef class RowSource:
 
     cdef int read(self, Py_ssize_t i, ColumnScaler scaler, RowBuffer out) except -1 nogil:
         """Write row i to `out`, unscaled."""
-        cdef Py_ssize_t position, k, end, d, n = 0
-        cdef int32_t column
+        cdef Py_ssize_t position, k, d, n = 0
         if not self.is_sparse:
             out.reserve(self.n_columns)
             if self.n_columns == 0:
@@ -101,23 +102,20 @@ cdef class RowSource:
             return 0
         if self._dense_changes != scaler.dense_changes:
             self._find_dense(scaler)
-        k = self._indptr[i]
-        end = self._indptr[i + 1]
-        out.reserve(end - k + self._n_dense)
-        d = 0
-        while k < end or d < self._n_dense:
-            # merge two ascending lists; a column in both is taken from the data
-            if d == self._n_dense or (k < end and self._indices[k] <= self._dense_positions[d]):
-                position = self._indices[k]
-                d += d < self._n_dense and self._dense_positions[d] == position
-                out.values[n] = self._data[k]
-                k += 1
-            else:
-                position = self._dense_positions[d]
-                out.values[n] = 0.0
-                d += 1
-            column = self._columns[position]
-            out.columns[n] = column
-            n += column >= 0
+        out.reserve(self._indptr[i + 1] - self._indptr[i] + self._n_dense)
+        for k in range(self._indptr[i], self._indptr[i + 1]):
+            # a zero that is stored is no different from one that is not
+            if self._data[k] == 0.0:
+                continue
+            position = self._indices[k]
+            self._stored_in[position] = i
+            out.columns[n] = self._columns[position]
+            out.values[n] = self._data[k]
+            n += out.columns[n] >= 0
+        for d in range(self._n_dense):
+            position = self._dense_positions[d]
+            out.columns[n] = self._columns[position]
+            out.values[n] = 0.0
+            n += self._stored_in[position] != i
         out.n = n
         return 0

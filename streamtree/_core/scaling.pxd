@@ -3,6 +3,10 @@ from libc.stdint cimport int32_t, int64_t
 from streamtree._core.features cimport RowBuffer
 
 
+cdef enum:
+    SCALE_LIMIT = 5
+
+
 cdef struct ColumnScale:
     double pivot            # the first non-zero value: sums are taken from there
     double sum              # of value - pivot over the non-zero values
@@ -14,6 +18,13 @@ cdef struct ColumnScale:
     int64_t birth           # rows seen before the column was first named
     int64_t refresh_at      # the count of non-zeros at which center and factor are next computed
     int64_t is_dense
+
+
+cdef inline double scaled(const ColumnScale* column, double value) noexcept nogil:
+    value = (value - column.center) * column.factor
+    if value > SCALE_LIMIT:
+        return SCALE_LIMIT
+    return -SCALE_LIMIT if value < -SCALE_LIMIT else value
 
 
 cdef class ColumnScaler:
@@ -30,5 +41,6 @@ cdef class ColumnScaler:
     cdef bint is_dense(self, int32_t column) noexcept nogil
     cdef int learn(self, RowBuffer raw, bint zeros_implied, RowBuffer out) except -1 nogil
     cdef int apply(self, RowBuffer raw, RowBuffer out) except -1 nogil
+    cdef void _write_zeros(self, RowBuffer raw, RowBuffer out) noexcept nogil
     cdef void _refresh(self, ColumnScale* column) noexcept nogil
     cdef void not_implied(self, int32_t column, int64_t rows) noexcept nogil

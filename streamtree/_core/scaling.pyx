@@ -5,7 +5,7 @@ one that is non-zero in at least half of the rows since it first appeared, is ce
 divided by its standard deviation. A *sparse* one (a word, the indicator of a category, a
 column that only ever has one non-zero value) is divided by the root mean square of its
 non-zero values and never centred, for centring would make it vanish or make sparse rows
-dense. Scaled values are clipped at +-LIMIT.
+dense. Scaled values are clipped at +-5.
 
 So zero means nothing in a sparse column and an observed value in a dense one, whereas a
 missing value means nothing in either: in a dense column that is its mean. Counts are integers
@@ -24,7 +24,6 @@ from streamtree._core.memory cimport regrown
 
 import numpy as np
 
-cdef double LIMIT = 5.0
 # A column counts as dense above this share of non-zero rows. The head start makes a column
 # prove itself for a few rows first: a word's first appearance must not be centred away.
 cdef double DENSE_SHARE = 0.5
@@ -72,33 +71,44 @@ cdef class ColumnScaler:
 
     cdef int learn(self, RowBuffer raw, bint zeros_implied, RowBuffer out) except -1 nogil:
         """Count a raw row into the statistics, then write it scaled to `out`."""
-        cdef Py_ssize_t i
-        cdef double value
+        cdef Py_ssize_t i, n = 0
+        cdef double value, shifted
         cdef ColumnScale* column
         cdef double norm = 1.0
+        cdef bint has_zeros = False
         self.rows += 1
         self._implied_rows += zeros_implied
-        if self.enabled:
-            for i in range(raw.n):
-                value = raw.values[i]
-                column = &self._columns[raw.columns[i]]
-                if value == 0.0:
-                    column.zeros += not zeros_implied
-                    continue
-                column.zeros -= zeros_implied
-                if value != value:
-                    continue
-                if column.nonzeros == 0:
-                    column.pivot = value
-                column.nonzeros += 1
-                value -= column.pivot
-                column.sum += value
-                column.sum_squares += value * value
-                if column.nonzeros >= column.refresh_at:
-                    self._refresh(column)
-        self.apply(raw, out)
-        for i in range(out.n):
-            norm += out.values[i] * out.values[i]
+        if not self.enabled:
+            return self.apply(raw, out)
+        out.reserve(raw.n)
+        for i in range(raw.n):
+            value = raw.values[i]
+            column = &self._columns[raw.columns[i]]
+            if value == 0.0:
+                has_zeros = True
+                column.zeros += not zeros_implied
+                continue
+            column.zeros -= zeros_implied
+            if value != value:
+                continue
+            if column.nonzeros == 0:
+                column.pivot = value
+            column.nonzeros += 1
+            shifted = value - column.pivot
+            column.sum += shifted
+            column.sum_squares += shifted * shifted
+            if column.nonzeros >= column.refresh_at:
+                self._refresh(column)
+            value = scaled(column, value)
+            out.columns[n] = raw.columns[i]
+            out.values[n] = value
+            norm += value * value
+            n += value != 0.0
+        out.n = n
+        if has_zeros:
+            self._write_zeros(raw, out)
+            for i in range(n, out.n):
+                norm += out.values[i] * out.values[i]
         self.mean_norm += (norm - self.mean_norm) / self.rows
         return 0
 
@@ -106,23 +116,38 @@ cdef class ColumnScaler:
         """Write a raw row scaled to `out`, without what is missing or zero after scaling."""
         cdef Py_ssize_t i, n = 0
         cdef double value
-        cdef const ColumnScale* column
+        cdef bint has_zeros = False
         out.reserve(raw.n)
         for i in range(raw.n):
             value = raw.values[i]
+            # a NaN equals nothing: neither it nor a zero is kept
+            if not (value < 0.0 or value > 0.0):
+                has_zeros |= value == 0.0
+                continue
             if self.enabled:
-                column = &self._columns[raw.columns[i]]
-                value = (value - column.center) * column.factor
-                if value > LIMIT:
-                    value = LIMIT
-                elif value < -LIMIT:
-                    value = -LIMIT
+                value = scaled(&self._columns[raw.columns[i]], value)
             out.columns[n] = raw.columns[i]
             out.values[n] = value
-            # a NaN equals nothing: neither it nor a zero is kept
-            n += value == value and value != 0.0
+            n += value != 0.0
         out.n = n
+        if has_zeros and self.enabled:
+            self._write_zeros(raw, out)
         return 0
+
+    cdef void _write_zeros(self, RowBuffer raw, RowBuffer out) noexcept nogil:
+        """Append the zeros of dense columns, where zero is a value like others.
+
+        They come last, so that it makes no difference whether a sparse row stored them.
+        """
+        cdef Py_ssize_t i, n = out.n
+        cdef const ColumnScale* column
+        for i in range(raw.n):
+            column = &self._columns[raw.columns[i]]
+            # in a sparse column the center is 0, and so is what this gives
+            out.columns[n] = raw.columns[i]
+            out.values[n] = scaled(column, 0.0)
+            n += raw.values[i] == 0.0 and column.center != 0.0 and column.factor != 0.0
+        out.n = n
 
     cdef void _refresh(self, ColumnScale* column) noexcept nogil:
         cdef double nonzeros = <double> column.nonzeros
