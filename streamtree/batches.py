@@ -242,7 +242,10 @@ def weight_array(w: Any, n_rows: int) -> NDArray[np.float64] | None:
     """The weights of a batch, None for 1 each; raises unless all are in range."""
     if w is None:
         return None
-    weights = np.asarray(w, dtype=np.float64)
+    weights = np.asarray(w)
+    if weights.dtype.kind not in "biuf":
+        raise TypeError(f"w must be numeric, got dtype {weights.dtype}")
+    weights = weights.astype(np.float64)
     if weights.ndim == 0:
         weights = np.full(n_rows, float(weights))
     if weights.shape != (n_rows,):

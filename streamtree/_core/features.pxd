@@ -32,6 +32,7 @@ cdef class FeatureIndex:
     cdef int _remember(self, Py_ssize_t place, PyObject* key, PyObject* value,
                        int32_t column) except -1
     cdef int commit(self, RowBuffer out) except -1
+    cdef int refuse_category(self, object name) except -1
     cdef int32_t add(self, object name) except -1
     cdef int truncate(self, Py_ssize_t size) except -1
     cpdef int32_t find(self, object name) except -2

@@ -121,6 +121,15 @@ cdef class FeatureIndex:
     def __sizeof__(self):
         return object.__sizeof__(self) + self._places * (2 * sizeof(PyObject*) + sizeof(int32_t))
 
+    cdef int refuse_category(self, object name) except -1:
+        """A `Category` is what the index calls a column; it cannot name a feature as well."""
+        if type(name) is Category:
+            raise TypeError(
+                f"feature {name!r}: a Category is the column of one value; "
+                "give the feature by its own name, with the value as a string"
+            )
+        return 0
+
     cpdef int32_t find(self, object name) except -2:
         """The column of a name or `Category`, -1 if it is unknown."""
         if type(name) is Category:
@@ -225,6 +234,7 @@ cdef class FeatureIndex:
     cdef int32_t _column(self, object key, object value, bint keep_new) except -2:
         """The column of (key, text or None): -1 unknown, below -1 kept aside as new."""
         cdef object found
+        self.refuse_category(key)
         if value is None:
             found = self._numbers.get(key)
         else:

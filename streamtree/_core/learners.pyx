@@ -85,6 +85,8 @@ cdef class Learner:
         """
         cdef int32_t column
         cdef Py_ssize_t size = len(self.features.names)
+        for name in names:
+            self.features.refuse_category(name)
         try:
             new = [
                 (first_rows[i], i) for i, name in enumerate(names)

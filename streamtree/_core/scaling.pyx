@@ -28,6 +28,9 @@ import numpy as np
 # prove itself for a few rows first: a word's first appearance must not be centred away.
 cdef double DENSE_SHARE = 0.5
 cdef int64_t HEAD_START = 4
+# How many scales away a value is an outlier, and after how many values a scale is trusted so far
+cdef double OUTLIER = 10.0
+cdef int64_t TRUSTED_COUNT = 32
 # center and factor are computed anew whenever the count of non-zeros has grown by a 16th
 cdef int64_t REFRESH_PARTS = 16
 
@@ -67,7 +70,8 @@ cdef class ColumnScaler:
 
     cdef void not_implied(self, int32_t column, int64_t rows) noexcept nogil:
         """Take back the zeros that `rows` sparse rows without this column implied."""
-        self._columns[column].zeros -= rows
+        if self.enabled:
+            self._columns[column].zeros -= rows
 
     cdef int learn(self, RowBuffer raw, bint zeros_implied, RowBuffer out) except -1 nogil:
         """Count a raw row into the statistics, then write it scaled to `out`."""
@@ -77,9 +81,13 @@ cdef class ColumnScaler:
         cdef double norm = 1.0
         cdef bint has_zeros = False
         self.rows += 1
-        self._implied_rows += zeros_implied
         if not self.enabled:
-            return self.apply(raw, out)
+            self.apply(raw, out)
+            for i in range(out.n):
+                norm += out.values[i] * out.values[i]
+            self.mean_norm += (norm - self.mean_norm) / self.rows
+            return 0
+        self._implied_rows += zeros_implied
         out.reserve(raw.n)
         for i in range(raw.n):
             value = raw.values[i]
@@ -93,8 +101,19 @@ cdef class ColumnScaler:
                 continue
             if column.nonzeros == 0:
                 column.pivot = value
+            shifted = value
+            if column.nonzeros >= TRUSTED_COUNT:
+                # A value far out is counted as one at the edge: a sentinel such as 99999 must not
+                # flatten all others for ever. A lasting change of scale still gets through.
+                shifted = (value - column.center) * column.factor
+                if shifted > OUTLIER:
+                    shifted = column.center + OUTLIER / column.factor
+                elif shifted < -OUTLIER:
+                    shifted = column.center - OUTLIER / column.factor
+                else:
+                    shifted = value
             column.nonzeros += 1
-            shifted = value - column.pivot
+            shifted -= column.pivot
             column.sum += shifted
             column.sum_squares += shifted * shifted
             if column.nonzeros >= column.refresh_at:
