@@ -20,11 +20,14 @@ cdef struct ColumnScale:
     int64_t is_dense
 
 
-cdef inline double scaled(const ColumnScale* column, double value) noexcept nogil:
-    value = (value - column.center) * column.factor
+cdef inline double clipped(double value) noexcept nogil:
     if value > SCALE_LIMIT:
         return SCALE_LIMIT
     return -SCALE_LIMIT if value < -SCALE_LIMIT else value
+
+
+cdef inline double scaled(const ColumnScale* column, double value) noexcept nogil:
+    return clipped((value - column.center) * column.factor)
 
 
 cdef class ColumnScaler:

@@ -14,7 +14,7 @@ sparse matrix implies leave exactly the same state.
 """
 
 cimport cython
-from libc.math cimport isfinite, sqrt
+from libc.math cimport copysign, fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -76,7 +76,7 @@ cdef class ColumnScaler:
     cdef int learn(self, RowBuffer raw, bint zeros_implied, RowBuffer out) except -1 nogil:
         """Count a raw row into the statistics, then write it scaled to `out`."""
         cdef Py_ssize_t i, n = 0
-        cdef double value, shifted
+        cdef double value, unclipped, counted
         cdef ColumnScale* column
         cdef double norm = 1.0
         cdef bint has_zeros = False
@@ -101,24 +101,20 @@ cdef class ColumnScaler:
                 continue
             if column.nonzeros == 0:
                 column.pivot = value
-            shifted = value
-            if column.nonzeros >= TRUSTED_COUNT:
+            counted = value
+            unclipped = (value - column.center) * column.factor
+            if fabs(unclipped) > OUTLIER and column.nonzeros >= TRUSTED_COUNT:
                 # A value far out is counted as one at the edge: a sentinel such as 99999 must not
                 # flatten all others for ever. A lasting change of scale still gets through.
-                shifted = (value - column.center) * column.factor
-                if shifted > OUTLIER:
-                    shifted = column.center + OUTLIER / column.factor
-                elif shifted < -OUTLIER:
-                    shifted = column.center - OUTLIER / column.factor
-                else:
-                    shifted = value
+                counted = column.center + copysign(OUTLIER, unclipped) / column.factor
             column.nonzeros += 1
-            shifted -= column.pivot
-            column.sum += shifted
-            column.sum_squares += shifted * shifted
+            counted -= column.pivot
+            column.sum += counted
+            column.sum_squares += counted * counted
             if column.nonzeros >= column.refresh_at:
                 self._refresh(column)
-            value = scaled(column, value)
+                unclipped = (value - column.center) * column.factor
+            value = clipped(unclipped)
             out.columns[n] = raw.columns[i]
             out.values[n] = value
             norm += value * value

@@ -1,0 +1,25 @@
+"""What every test runs under: fixed seeds, no deadlines, no database of past examples."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# derandomize: the same examples at every run, so that a failure is never a matter of luck
+settings.register_profile(
+    "fixed",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=100,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("fixed")
+
+
+@pytest.fixture(autouse=True)
+def _fixed_seeds():
+    """river's checks shuffle features with the module-level generator."""
+    random.seed(20140601)
+    np.random.seed(20140601)  # noqa: NPY002 - river's models without a seed draw from it

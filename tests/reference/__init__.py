@@ -1,0 +1,1 @@
+"""The methods in plain Python: slow, obvious, importing nothing compiled."""

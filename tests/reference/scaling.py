@@ -1,0 +1,105 @@
+"""Running standardisation of named columns, from the full list of what each one has shown."""
+
+import math
+
+import numpy as np
+
+LIMIT = 5.0
+DENSE_SHARE = 0.5
+HEAD_START = 4
+OUTLIER = 10.0
+TRUSTED_COUNT = 32
+REFRESH_PARTS = 16
+OUTLIER = 10.0
+TRUSTED_COUNT = 32
+
+
+class Column:
+    """What one feature has shown, and the scale that was last derived from it."""
+
+    def __init__(self, birth):
+        self.birth = birth  # rows that came before the feature was first seen
+        self.nonzeros = []
+        self.zeros = 0
+        self.center = 0.0
+        self.factor = 0.0
+        self.is_dense = False
+        self.refresh_at = 0
+
+    def within_reach(self, value):
+        """The value, or the edge it lies beyond: what counts of an outlier."""
+        if len(self.nonzeros) < TRUSTED_COUNT:
+            return value
+        scaled = (value - self.center) * self.factor
+        if abs(scaled) <= OUTLIER:
+            return value
+        return self.center + math.copysign(OUTLIER, scaled) / self.factor
+
+    def count(self, value, rows):
+        """Take in a non-zero value; once the scale is trusted, one far out counts as the edge."""
+        if len(self.nonzeros) >= TRUSTED_COUNT and self.factor > 0.0:
+            edge = OUTLIER / self.factor
+            value = min(max(value, self.center - edge), self.center + edge)
+        self.nonzeros.append(value)
+        if len(self.nonzeros) >= self.refresh_at:
+            self.refresh(rows)
+
+    def refresh(self, rows):
+        """Derive center and factor anew; `rows` is how many rows there were, this one included."""
+        n = len(self.nonzeros)
+        self.refresh_at = n + 1 + n // REFRESH_PARTS
+        shown = np.array(self.nonzeros + [0.0] * self.zeros)
+        varies = len(set(self.nonzeros)) > 1
+        self.is_dense = varies and n >= DENSE_SHARE * (rows - self.birth + HEAD_START)
+        if self.is_dense:
+            self.center = float(np.mean(shown))
+            self.factor = 1.0 / float(np.std(shown))
+        else:
+            self.center = 0.0
+            self.factor = 1.0 / math.sqrt(np.mean(np.square(self.nonzeros)))
+
+
+class RunningScaler:
+    """Scales of all features; with enabled=False values pass as they are."""
+
+    def __init__(self, enabled=True):
+        self.enabled = enabled
+        self.columns = {}
+        self.rows = 0
+        self.norms = []
+
+    @property
+    def mean_norm(self):
+        """Mean over the rows of |scaled row|^2 + 1; the 1 is the offset's share."""
+        return math.fsum(self.norms) / len(self.norms) if self.norms else 1.0
+
+    def learn(self, row):
+        """Count a row of {feature: number}, then return it scaled."""
+        self.rows += 1
+        for name, value in row.items():
+            if math.isnan(value):
+                continue
+            column = self.columns.setdefault(name, Column(self.rows - 1))
+            if value == 0.0:
+                column.zeros += 1
+                continue
+            column.nonzeros.append(column.within_reach(value))
+            if len(column.nonzeros) >= column.refresh_at:
+                column.refresh(self.rows)
+        scaled = self.apply(row)
+        self.norms.append(1.0 + sum(value * value for value in scaled.values()))
+        return scaled
+
+    def apply(self, row):
+        """A row scaled, without what is unknown, missing, or zero after scaling."""
+        scaled = {}
+        for name, value in row.items():
+            column = self.columns.get(name)
+            if column is None or math.isnan(value):
+                continue
+            if self.enabled:
+                value = (value - column.center) * column.factor
+                value = min(max(value, -LIMIT), LIMIT)
+            if value != 0.0:
+                scaled[name] = value
+        return scaled
