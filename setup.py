@@ -6,7 +6,7 @@ import sys
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-# STREAMTREE_DEBUG=1 gives the checked build: bounds, None and assertion checks, line tracing.
+# STREAMTREE_DEBUG=1 gives the checked build: bounds and assertion checks, line tracing.
 DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
 
 MODULES = [
@@ -18,7 +18,6 @@ DIRECTIVES = {
     "boundscheck": DEBUG,
     "wraparound": DEBUG,
     "initializedcheck": DEBUG,
-    "nonecheck": DEBUG,
     "cdivision": True,
     "embedsignature": True,
     "linetrace": DEBUG,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -215,7 +216,7 @@ def _smallest_distance(points: NDArray[np.float64]) -> float:
         distances = squares[start:stop, None] + squares - 2 * points[start:stop] @ points.T
         distances[np.arange(stop - start), np.arange(start, stop)] = np.inf
         smallest = min(smallest, float(distances.min()))
-    return max(smallest, 0.0) ** 0.5
+    return math.sqrt(max(smallest, 0.0))
 
 
 def noisy_halfspace(

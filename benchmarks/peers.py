@@ -13,6 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -242,7 +243,8 @@ class MoaTree:
 
     def predict_one(self, x: dict[Any, Any]) -> int | None:
         """The label of one example, None before any learning."""
-        return self._model.predict(self._instance(self._schema, self._array(x)))
+        label: int | None = self._model.predict(self._instance(self._schema, self._array(x)))
+        return label
 
 
 # ----------------------------------------------------------------------------- the table
@@ -254,6 +256,10 @@ def _scaled(task: Task, model: Any) -> Any:
         return preprocessing.StandardScaler() | model
     numbers = compose.Discard(*task.categories) | preprocessing.StandardScaler()
     return (numbers + (compose.Select(*task.categories) | preprocessing.OneHotEncoder())) | model
+
+
+def _vowpal_wabbit(reduction: str, task: Task) -> VowpalWabbit:
+    return VowpalWabbit(reduction, task.n_classes)
 
 
 PEERS: dict[str, Peer] = {
@@ -278,7 +284,7 @@ PEERS: dict[str, Peer] = {
         *(
             Peer(
                 f"VW {reduction}",
-                lambda task, reduction=reduction: VowpalWabbit(reduction, task.n_classes),
+                partial(_vowpal_wabbit, reduction),
                 module="vowpalwabbit",
             )
             for reduction in ("log_multi", "recall_tree", "oaa")
@@ -286,7 +292,7 @@ PEERS: dict[str, Peer] = {
         *(
             Peer(
                 f"CapyMOA {learner}",
-                lambda task, learner=learner: MoaTree(learner, task),
+                partial(MoaTree, learner),
                 module="capymoa.classifier",
             )
             for learner in ("HoeffdingTree", "HoeffdingAdaptiveTree", "EFDT")

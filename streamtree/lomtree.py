@@ -134,7 +134,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
             "learning_rate": check_number("learning_rate", params["learning_rate"], above=0),
             "keep": 1.0 - check_number("forgetting", params["forgetting"], at_least=0, below=1),
             "grace_period": check_number("grace_period", params["grace_period"], at_least=1),
-            "split_z": NormalDist().inv_cdf(1.0 - delta),
+            "split_z": -NormalDist().inv_cdf(delta),
         }
 
     def _new_core(self) -> LomTreeCore:

@@ -70,6 +70,7 @@ cdef class LomTreeCore(ClassifierCore):
     cdef BinaryTree tree
     cdef Node* nodes
     cdef int32_t capacity
+    cdef size_t _bytes
     cdef readonly Py_ssize_t n_splits
     cdef readonly Py_ssize_t n_swaps
     cdef bint literal
@@ -115,11 +116,13 @@ cdef class LomTreeCore(ClassifierCore):
 
     def __sizeof__(self):
         cdef int32_t node
-        cdef size_t size = self.capacity * sizeof(Node)
-        for node in range(self.tree.size):
-            size += table_bytes(&self.nodes[node].model, MODEL_WIDTH)
-            size += table_bytes(&self.nodes[node].classes, CLASS_WIDTH)
-        return object.__sizeof__(self) + size
+        # while another call learns, the tables move about: then the size last known is the answer
+        if not self.is_learning:
+            self._bytes = self.capacity * sizeof(Node)
+            for node in range(self.tree.size):
+                self._bytes += table_bytes(&self.nodes[node].model, MODEL_WIDTH)
+                self._bytes += table_bytes(&self.nodes[node].classes, CLASS_WIDTH)
+        return object.__sizeof__(self) + self._bytes
 
     cdef int _reserve(self, int32_t capacity) except -1 nogil:
         if capacity <= self.capacity:
@@ -394,19 +397,20 @@ cdef class LomTreeCore(ClassifierCore):
         return True
 
     cdef int _bequeath(self, int32_t node, int32_t left, int32_t right) except -1 nogil:
-        """Hand a leaf's votes to its children, each class by the share that went each way."""
+        """Hand a leaf's votes to its children, each class by the share that went each way.
+
+        A class that the leaf inherited and has not met since goes by the share of all classes.
+        """
         cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* record
         cdef int32_t label
-        cdef double share
+        cdef double share, overall = self.nodes[node].stats.right / self.nodes[node].stats.trained
         cdef Py_ssize_t i, n
         cdef int32_t* slots = table_sorted_slots(table, CLASS_WIDTH, &n)
         for i in range(n):
             record = &(<const ClassRecord*> table.records)[slots[i]]
-            if record.trained <= 0:
-                continue
             label = slots[i] if table.keys == NULL else table.keys[slots[i]]
-            share = record.right / record.trained
+            share = record.right / record.trained if record.trained > 0.0 else overall
             if share > 0.0:
                 self._vote(right, self._class_record(right, label), label, share * record.votes)
             if share < 1.0:
@@ -511,13 +515,27 @@ cdef class LomTreeCore(ClassifierCore):
 
     def depths(self):
         """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        return self.tree.depths()
+        self.begin_predicting()
+        try:
+            return self.tree.depths()
+        finally:
+            self.n_predicting -= 1
+
+    def __reduce__(self):
+        parameters = {
+            "literal": self.literal, "loss": self.loss,
+            "seed": self.seed if self.is_seeded else None, "max_splits": self.max_splits,
+            "swap_resistance": self.swap_resistance, "learning_rate": self.learning_rate,
+            "keep": self.keep, "grace_period": self.grace_period, "split_z": self.split_z,
+        }
+        return restored, (parameters, self.snapshot())
 
     def mean_depth(self):
         """The depth of the leaves, weighted by the examples that each has seen."""
-        depths = self.tree.depths()
-        leaves = self.tree.snapshot()["left"] < 0
-        weights = self._stats()["votes"][leaves]
+        depths = self.depths()
+        state = self.snapshot()
+        leaves = state["links"]["left"] < 0
+        weights = state["nodes"]["votes"][leaves]
         total = weights.sum()
         return float((depths[leaves] * weights).sum() / total) if total > 0 else 0.0
 
@@ -535,6 +553,13 @@ cdef class LomTreeCore(ClassifierCore):
 
     def snapshot(self):
         """The whole state as arrays, numbers and lists; the same history gives the same one."""
+        self.begin_predicting()
+        try:
+            return self._state()
+        finally:
+            self.n_predicting -= 1
+
+    cdef dict _state(self):
         cdef int32_t node
         cdef TableExport models = TableExport(MODEL_WIDTH)
         cdef TableExport classes = TableExport(CLASS_WIDTH)
@@ -572,3 +597,10 @@ cdef class LomTreeCore(ClassifierCore):
             )
         self.n_splits = state["n_splits"]
         self.n_swaps = state["n_swaps"]
+
+
+def restored(dict parameters, dict state):
+    """A core with these parameters in the state that `snapshot` gave."""
+    core = LomTreeCore(**parameters)
+    core.restore(state)
+    return core
