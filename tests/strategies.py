@@ -1,5 +1,7 @@
 """Hypothesis strategies: streams whose features come and go, any names, labels and weights."""
 
+import itertools
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -89,4 +91,4 @@ def chunkings(draw, n):
     """Slices that divide range(n) into consecutive chunks, empty ones among them."""
     cuts = sorted(draw(st.lists(st.integers(0, n), max_size=5)))
     edges = [0, *cuts, n]
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]

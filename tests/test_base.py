@@ -166,7 +166,9 @@ def test_a_parameter_may_change_while_the_tree_grows():
     assert pickle.dumps(again) == pickle.dumps(model)
 
 
-@pytest.mark.parametrize(("name", "value"), [("loss", "squared"), ("algorithm", "paper"), ("seed", 3)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("loss", "squared"), ("algorithm", "paper"), ("seed", 3)]
+)
 def test_a_fixed_parameter_cannot_change(name, value):
     model = blob_model()
     before = pickle.dumps(model)

@@ -277,9 +277,9 @@ def test_a_bad_cell_in_a_frame_with_text_changes_nothing(kind):
     model = learn_loop(LOMTreeClassifier(), rows, labels)
     before = pickle.dumps(model)
     rows[17]["size"] = float("inf")
-    with pytest.raises(ValueError, match="'size'.*infinite"):
+    with pytest.raises(ValueError, match=r"'size'.*infinite"):
         model.learn_many(FRAMES[kind](rows), [*labels[:19], "new"])
-    with pytest.raises(ValueError, match="'size'.*infinite"):
+    with pytest.raises(ValueError, match=r"'size'.*infinite"):
         model.predict_many(FRAMES[kind](rows))
     frame = FRAMES[kind](rows[:3])
     stamps = [datetime.datetime(2024, 2, 29)] * 3

@@ -104,8 +104,10 @@ BAD_VALUES = [
 
 
 @pytest.mark.parametrize(
-    ("value", "error"), BAD_VALUES, ids=[f"{type(v).__name__}-{i}" for i, (v, _) in enumerate(BAD_VALUES)]
-)  # fmt: skip
+    ("value", "error"),
+    BAD_VALUES,
+    ids=[f"{type(value).__name__}-{i}" for i, (value, _) in enumerate(BAD_VALUES)],
+)
 @pytest.mark.parametrize("name", ["size", "colour", "unseen", ("a", 7)], ids=repr)
 def test_a_bad_value_names_the_feature_and_changes_nothing(name, value, error):
     model = trained()
@@ -184,7 +186,7 @@ def test_a_feature_may_be_a_number_here_and_a_string_there():
 
 
 def test_a_tuple_name_is_not_a_category():
-    """("colour", "red") as a name and "red" under "colour" are two columns, now and after a trip."""
+    """("colour", "red") as a name and "red" under "colour" are two columns, after a trip too."""
     model, apart = LOMTreeClassifier(grace_period=5), LOMTreeClassifier(grace_period=5)
     for i in range(200):
         tuple_value, colour = float((i * i) % 7), "red" if i % 3 else "blue"

@@ -158,7 +158,9 @@ def test_a_series_with_a_gap_is_refused(values, nullable):
     assert pickle.dumps(model) == before
 
 
-@pytest.mark.parametrize("w", [-1, -1e-300, 1e101, float("nan"), float("inf"), np.float32("-inf")], ids=repr)
+@pytest.mark.parametrize(
+    "w", [-1, -1e-300, 1e101, float("nan"), float("inf"), np.float32("-inf")], ids=repr
+)
 def test_a_bad_weight_changes_nothing(w):
     model = trained()
     before = pickle.dumps(model)

@@ -154,10 +154,9 @@ def test_keys_texts_and_labels_are_referenced_a_bounded_number_of_times():
     keys = [Token(i) for i in range(12)]
     texts = [f"text number {i}" for i in range(12)]
     labels = [Token(("label", i)) for i in range(3)]
-    model = LOMTreeClassifier(grace_period=5)
     rng = np.random.default_rng(0)
 
-    def run(n):
+    def run(model, n):
         for _ in range(n):
             chosen = rng.permutation(12)[: rng.integers(1, 12)].tolist()
             x = {keys[j]: texts[j] if j % 2 else float(rng.normal()) for j in chosen}
@@ -171,7 +170,8 @@ def test_keys_texts_and_labels_are_referenced_a_bounded_number_of_times():
         return [sys.getrefcount(each) for each in [*keys, *texts, *labels]]
 
     start = [sys.getrefcount(each) for each in [*keys, *texts, *labels]]
-    counts = [run(300) for _ in range(4)]
+    model = LOMTreeClassifier(grace_period=5)
+    counts = [run(model, 300) for _ in range(4)]
     # one reference in each place of a row where it stood last, a few in the index
     assert max(map(max, counts)) <= max(start) + 12 + 6
     assert max(counts[-1]) <= max(counts[0]) + 12
