@@ -88,8 +88,8 @@ def test_on_random_labels_it_says_the_majority():
         model = LOMTreeClassifier()
         accuracy = prequential_accuracy_many(model, X, y)
         lost.append(np.bincount(y).max() / 8000 - accuracy)
-        assert model.n_splits < 80  # 8000 rows are 400 grace periods
-    # a split by chance, at a tenth of the tests, leaves leaves of few votes for a while
+        assert model.n_splits < 160  # 8000 rows are 400 grace periods, tested at a level of 0.3
+    # a split by chance leaves leaves of few votes for a while
     assert np.mean(lost) < 0.025
     assert max(lost) < 0.08
 
