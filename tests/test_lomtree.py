@@ -147,7 +147,7 @@ def test_every_step_equals_the_reference(algorithm, loss, seed):
         "seed": seed,
         "max_splits": 4,
         "swap_resistance": 1.0,
-        "learning_rate": PAPER_RATES[loss] if algorithm == "paper" else 4.0,
+        "learning_rate": PAPER_RATES[loss] if algorithm == "paper" else 7.0,
     }
     model = follow(params, rows, labels, itertools.repeat(1.0, len(rows)))
     assert model.n_splits == 4

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import streamtree
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "streamtree"
 CORE = PACKAGE / "_core"
@@ -180,38 +182,19 @@ def test_every_compiled_module_has_its_stub_and_its_line_in_setup():
         assert path.with_suffix(".pyi").exists(), path.stem
 
 
-def test_public_things_say_what_they_are():
-    import streamtree
-
-    for name in streamtree.__all__:
-        if name == "__version__":
-            continue
-        estimator = getattr(streamtree, name)
-        doc = estimator.__doc__ or ""
-        for part in ("Parameters\n", "References\n", "Examples\n"):
-            assert part in doc, (name, part)
-        for parameter in estimator()._get_params():
-            assert re.search(rf"^    {parameter}\n", doc, flags=re.MULTILINE), parameter
-        for method, value in vars(estimator).items():
-            if not method.startswith("_") and callable(value):
-                assert value.__doc__, f"{name}.{method}"
-
-
-def test_examples_in_docstrings_are_true():
-    import doctest
-
-    import streamtree
-
-    for name in streamtree.__all__:
-        if name != "__version__":
-            module = sys.modules[getattr(streamtree, name).__module__]
-            result = doctest.testmod(module)
-            assert result.attempted > 0
-            assert result.failed == 0
+@pytest.mark.parametrize("name", streamtree.__all__)
+def test_public_methods_say_what_they_are(name):
+    public = getattr(streamtree, name)
+    if not isinstance(public, type):
+        assert name == "__version__"
+        return
+    for method in dir(public):
+        value = getattr(public, method)
+        ours = str(getattr(value, "__module__", "")).startswith("streamtree")
+        if ours and not method.startswith("_") and callable(value):
+            assert value.__doc__, f"{name}.{method}"
 
 
 def test_the_version_is_said_once_and_the_same():
-    import streamtree
-
     text = (ROOT / "pyproject.toml").read_text()
     assert f'version = "{streamtree.__version__}"' in text

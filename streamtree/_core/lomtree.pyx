@@ -28,6 +28,9 @@ cdef enum:
     CLASS_WIDTH = 4     # a ClassRecord
     PREFETCHED_RECORDS = 32
 
+# What a row's squared norm is taken to be at least: without it, rows of two or three words learn
+# by leaps.
+cdef double NORM_OFFSET = 4.0
 # scores beyond this carry no information; the bound keeps every sum finite
 cdef double SCORE_LIMIT = 1e9
 # A split that sends less than this share to one side is refused: depth stays logarithmic.
@@ -169,8 +172,10 @@ cdef class LomTreeCore(ClassifierCore):
     cdef int learn_row(self, Row row, int32_t label, double weight) except -1 nogil:
         cdef int32_t node = ROOT
         cdef bint goes_right
-        # longer rows take smaller steps
-        self.rate = self.learning_rate / (1.0 if self.literal else self.scaler.mean_norm)
+        # longer rows take smaller steps, short ones not much larger
+        self.rate = self.learning_rate
+        if not self.literal:
+            self.rate /= self.scaler.mean_norm + NORM_OFFSET
         while True:
             if self.tree.links[node].left < 0:
                 self._vote(node, self._class_record(node, label), label, weight)

@@ -199,7 +199,7 @@ class ReferenceLOMTree:
 
     def adaptive_step(self, node, row, slope, reach):
         """AdaGrad with fading memory, the step shortened so that the score moves <= reach."""
-        rate = self.learning_rate / self.scaler.mean_norm
+        rate = self.learning_rate / (self.scaler.mean_norm + 4.0)
         steps = {}
         for feature, x in row.items():
             gradient = slope * x
