@@ -283,18 +283,14 @@ class ReferenceLOMTree:
         return True
 
     def bequeath(self, node):
-        """The votes of each class, divided as its examples went, or as all did if it had none."""
-        overall = sum(node.went_right.values()) / sum(node.trained.values())
+        """The votes of each class, divided as the examples of the class went."""
         for label in self.labels:
-            if label not in node.votes:
-                continue
-            share = overall
             if node.trained.get(label, 0.0) > 0.0:
                 share = node.went_right[label] / node.trained[label]
-            if share > 0.0:
-                node.right.vote(label, share * node.votes[label])
-            if share < 1.0:
-                node.left.vote(label, (1.0 - share) * node.votes[label])
+                if share > 0.0:
+                    node.right.vote(label, share * node.votes[label])
+                if share < 1.0:
+                    node.left.vote(label, (1.0 - share) * node.votes[label])
         node.left.leaf_size = sum(node.left.votes.values())
         node.right.leaf_size = sum(node.right.votes.values())
 
