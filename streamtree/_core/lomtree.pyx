@@ -404,21 +404,22 @@ cdef class LomTreeCore(ClassifierCore):
     cdef int _bequeath(self, int32_t node, int32_t left, int32_t right) except -1 nogil:
         """Hand a leaf's votes to its children, each class by the share that went each way.
 
-        A class that the leaf inherited and has not met since is dropped: handed to both sides, such
-        classes would fill the tables of a whole subtree with shreds of votes.
+        A class that the leaf inherited and has not met since goes whole to the side of the most
+        examples: split, such classes would fill the tables of a subtree with shreds of votes.
         """
         cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* record
         cdef int32_t label
-        cdef double share
+        cdef double share, overall = self.nodes[node].stats.right / self.nodes[node].stats.trained
         cdef Py_ssize_t i, n
         cdef int32_t* slots = table_sorted_slots(table, CLASS_WIDTH, &n)
         for i in range(n):
             record = &(<const ClassRecord*> table.records)[slots[i]]
-            if record.trained <= 0.0:
-                continue
             label = slots[i] if table.keys == NULL else table.keys[slots[i]]
-            share = record.right / record.trained
+            if record.trained > 0.0:
+                share = record.right / record.trained
+            else:
+                share = 1.0 if overall >= 0.5 else 0.0
             if share > 0.0:
                 self._vote(right, self._class_record(right, label), label, share * record.votes)
             if share < 1.0:

@@ -283,14 +283,19 @@ class ReferenceLOMTree:
         return True
 
     def bequeath(self, node):
-        """The votes of each class, divided as the examples of the class went."""
+        """The votes of each class, divided as its examples went; unmet ones to the larger side."""
+        overall = sum(node.went_right.values()) / sum(node.trained.values())
         for label in self.labels:
+            if label not in node.votes:
+                continue
             if node.trained.get(label, 0.0) > 0.0:
                 share = node.went_right[label] / node.trained[label]
-                if share > 0.0:
-                    node.right.vote(label, share * node.votes[label])
-                if share < 1.0:
-                    node.left.vote(label, (1.0 - share) * node.votes[label])
+            else:
+                share = 1.0 if overall >= 0.5 else 0.0
+            if share > 0.0:
+                node.right.vote(label, share * node.votes[label])
+            if share < 1.0:
+                node.left.vote(label, (1.0 - share) * node.votes[label])
         node.left.leaf_size = sum(node.left.votes.values())
         node.right.leaf_size = sum(node.right.votes.values())
 
