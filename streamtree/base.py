@@ -12,9 +12,11 @@ from typing import Any
 
 from river import base
 
-from streamtree.batches import Batch, label_list, weight_array
+from streamtree.batches import Batch, label_list, target_array, target_columns, weight_array
 
-__all__ = ["StreamTree", "StreamTreeClassifier"]
+__all__ = [
+    "StreamTree", "StreamTreeClassifier", "StreamTreeMultiTargetRegressor", "StreamTreeRegressor",
+]
 
 
 class StreamTree(base.Estimator):
@@ -22,7 +24,7 @@ class StreamTree(base.Estimator):
 
     _core: Any
     # parts of the snapshot that hold objects of the user
-    _packed = ("features", "labels")
+    _packed = ("features", "labels", "targets")
 
     @abc.abstractmethod
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -58,6 +60,14 @@ class StreamTree(base.Estimator):
         core = self._new_core()
         core.restore(snapshot)
         self.__dict__["_core"] = core
+
+    def _learn_dicts(self, batch: Batch, targets: list[Any], weights: Any) -> None:
+        """Learn a frame row by row; every row is checked before the first is learned."""
+        rows = list(batch.dicts())
+        for x in rows:
+            self._core.check_one(x)
+        for i, x in enumerate(rows):
+            self._core.learn_one(x, targets[i], 1.0 if weights is None else weights[i])
 
     @property
     def n_nodes(self) -> int:
@@ -138,7 +148,7 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         """
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
-        return self._core.predict_topk_one(x, k)  # type: ignore[no-any-return]
+        return self._core.predict_topk_one(x, k)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
@@ -166,20 +176,13 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         batch = Batch(X)
         normalized = self._core.labels.normalized
         labels = [normalized(label) for label in label_list(y, batch.n_rows)]
-        weights = weight_array(w, batch.n_rows)
-        if weights is not None and not weights.all():
-            keep = weights > 0
-            batch = batch.compress(keep)
-            labels = [label for label, kept in zip(labels, keep, strict=True) if kept]
-            weights = weights[keep]
+        batch, weights, kept = _weighted(batch, w)
+        if kept is not None:
+            labels = [labels[i] for i in kept]
         if batch.source is not None:
             self._core.learn_many(batch.source, batch.names, batch.first_rows(), labels, weights)
-            return
-        rows = list(batch.dicts())
-        for x in rows:
-            self._core.check_one(x)
-        for i, x in enumerate(rows):
-            self._core.learn_one(x, labels[i], 1.0 if weights is None else weights[i])
+        else:
+            self._learn_dicts(batch, labels, weights)
 
     def predict_many(self, X: Any) -> Any:
         """The most likely label of every row.
@@ -211,7 +214,175 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
             probabilities = self._core.predict_proba_many(batch.source, batch.names)
         else:
             probabilities = self._core.predict_proba_dicts(list(batch.dicts()))
-        return batch.proba_output(probabilities, self.labels)
+        return batch.table_output(probabilities, self.labels)
+
+
+class _NumberTree(StreamTree):
+    """What regressors of one and of several targets share."""
+
+    def _learn_numbers(self, batch: Batch, y: Any, targets: list[Any] | None, w: Any) -> None:
+        batch, weights, kept = _weighted(batch, w)
+        if kept is not None:
+            y = y[kept]
+        if batch.source is not None:
+            first_rows = batch.first_rows()
+            self._core.learn_many(batch.source, batch.names, first_rows, targets, y, weights)
+        elif targets is None:
+            self._learn_dicts(batch, y[:, 0].tolist(), weights)
+        else:
+            self._core.check_names(targets)
+            rows = [dict(zip(targets, row, strict=True)) for row in y.tolist()]
+            self._learn_dicts(batch, rows, weights)
+
+    def _predict_numbers(self, batch: Batch) -> Any:
+        if batch.source is not None:
+            return self._core.predict_many(batch.source, batch.names)
+        return self._core.predict_dicts(list(batch.dicts()))
+
+
+class StreamTreeRegressor(_NumberTree, base.MiniBatchRegressor):
+    """A regressor on dicts, arrays, sparse matrices and frames."""
+
+    def learn_one(self, x: dict[Any, Any], y: float, *, w: float = 1.0) -> None:
+        """Learn one example.
+
+        Parameters
+        ----------
+        x
+            Features by name. Numbers and booleans are values, strings are categories, None
+            and NaN are missing; features may come and go from one example to the next.
+        y
+            The target: a number from -1e100 to 1e100.
+        w
+            The weight of the example, from 0 (which learns nothing) to 1e100.
+
+        Raises
+        ------
+        ValueError
+            If a value is infinite, the target not finite or the weight out of range. The model
+            is then as it was; the same holds for every other error.
+        TypeError
+            If a value is neither a number nor a string, or the target is not a number.
+
+        """
+        self._core.learn_one(x, y, w)
+
+    def predict_one(self, x: dict[Any, Any]) -> float:
+        """The predicted number, 0 before any learning.
+
+        Features that were never learned are ignored.
+        """
+        return self._core.predict_one(x)  # type: ignore[no-any-return]
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
+
+        Numeric input is learned in C without the interpreter's lock; a frame with other columns
+        goes row by row.
+
+        Parameters
+        ----------
+        X
+            A numeric numpy array or scipy sparse matrix of shape (n_rows, n_features), whose
+            columns are the features 0, 1, 2, ..., or a data frame. Cells that a sparse matrix
+            does not store are zeros.
+        y
+            n_rows numbers: an array, a series or a list.
+        w
+            n_rows weights or one for all, each from 0 to 1e100; None for 1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `learn_one`, and if the lengths differ; nothing is learned then.
+
+        """
+        batch = Batch(X)
+        self._learn_numbers(batch, target_array(y, batch.n_rows), None, w)
+
+    def predict_many(self, X: Any) -> Any:
+        """The predicted number of every row.
+
+        Returns
+        -------
+        A float64 array of shape (n_rows,), or a series of the same kind and index as a frame.
+
+        """
+        batch = Batch(X)
+        return batch.number_output(self._predict_numbers(batch)[:, 0])
+
+class StreamTreeMultiTargetRegressor(_NumberTree, base.MultiTargetRegressor):
+    """A regressor of several numbers at once, on dicts, arrays, sparse matrices and frames."""
+
+    @property
+    def targets(self) -> list[Hashable]:
+        """The names of the targets, in the order of the first example; empty before it."""
+        return list(self._core.targets)
+
+    def learn_one(  # type: ignore[override]  # river's has **kwargs; ours names its one
+        self, x: dict[Any, Any], y: dict[Any, float], *, w: float = 1.0
+    ) -> None:
+        """Learn one example.
+
+        Parameters
+        ----------
+        x
+            As for a single target.
+        y
+            Numbers from -1e100 to 1e100 by name; the first example fixes the names.
+        w
+            The weight of the example, from 0 (which learns nothing) to 1e100.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for a single target, and if the names differ; the model is then as it was.
+
+        """
+        self._core.learn_one(x, y, w)
+
+    def predict_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+        """The predicted number of every target, an empty dict before any learning."""
+        return self._core.predict_one(x)  # type: ignore[no-any-return]
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
+
+        Parameters
+        ----------
+        X
+            As for a single target.
+        y
+            A numeric array of shape (n_rows, n_targets), whose columns are the targets 0, 1, ...,
+            or a frame with a column per target.
+        w
+            n_rows weights or one for all, each from 0 to 1e100; None for 1.
+
+        """
+        batch = Batch(X)
+        values, names = target_columns(y, batch.n_rows)
+        self._learn_numbers(batch, values, names, w)
+
+    def predict_many(self, X: Any) -> Any:
+        """The predicted numbers of every row.
+
+        Returns
+        -------
+        A float64 array of shape (n_rows, n_targets), columns in the order of `targets`, or a
+        frame of the same kind and index as X with a column per target.
+
+        """
+        batch = Batch(X)
+        return batch.table_output(self._predict_numbers(batch), self.targets)
+
+
+def _weighted(batch: Batch, w: Any) -> tuple[Batch, Any, Any]:
+    """The rows that have weight, their weights, and their numbers (None: all rows)."""
+    weights = weight_array(w, batch.n_rows)
+    if weights is None or weights.all():
+        return batch, weights, None
+    keep = weights > 0
+    return batch.compress(keep), weights[keep], keep.nonzero()[0].tolist()
 
 
 def _pack(values: list[Any]) -> bytes:

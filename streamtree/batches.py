@@ -7,15 +7,16 @@ an object of its kind turns up.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamtree._core.learners import MAX_WEIGHT
+from streamtree._core.learners import MAX_TARGET, MAX_WEIGHT
 from streamtree._core.rows import RowSource
 
-__all__ = ["Batch", "label_list", "weight_array"]
+__all__ = ["Batch", "label_list", "target_array", "target_columns", "weight_array"]
 
 
 class Batch:
@@ -173,33 +174,38 @@ class Batch:
             predicted = np.full(len(numbers), None, dtype=object)
         else:
             predicted = _label_table(labels)[numbers]
-        if self._frame is None:
-            return predicted
+        return predicted if self._frame is None else self._series(predicted)
+
+    def number_output(self, numbers: NDArray[np.float64]) -> Any:
+        """Predicted numbers: the array itself, or a series like the frame that came in."""
+        return numbers if self._frame is None else self._series(numbers)
+
+    def _series(self, values: NDArray[Any]) -> Any:
         import narwhals.stable.v2 as nw
 
         series = nw.new_series(
-            name="", values=predicted.tolist(), backend=self._frame.implementation
+            name="", values=values.tolist(), backend=self._frame.implementation
         ).to_native()
         if self._frame.implementation.is_pandas_like():
             series.index = self._frame.to_native().index
             series.name = None
         return series
 
-    def proba_output(self, probabilities: NDArray[np.float64], labels: list[Any]) -> Any:
-        """Probabilities of shape (n_rows, n_labels), as an array or as a frame by label."""
+    def table_output(self, values: NDArray[np.float64], names: list[Any]) -> Any:
+        """Numbers of shape (n_rows, n_names), as an array or as a frame by name."""
         if self._frame is None:
-            return probabilities
+            return values
         import narwhals.stable.v2 as nw
 
         # only pandas has column names that are not strings
         pandas_like = self._frame.implementation.is_pandas_like()
-        columns = list(labels) if pandas_like else [str(label) for label in labels]
+        columns = list(names) if pandas_like else [str(name) for name in names]
         frame = nw.from_dict(
-            {name: probabilities[:, i] for i, name in enumerate(columns)},
+            {name: values[:, i] for i, name in enumerate(columns)},
             backend=self._frame.implementation,
         ).to_native()
         if pandas_like:
-            frame = frame.reindex(range(self.n_rows)) if not labels else frame
+            frame = frame.reindex(range(self.n_rows)) if not names else frame
             frame.index = self._frame.to_native().index
         return frame
 
@@ -221,6 +227,7 @@ def _label_table(labels: list[Any]) -> NDArray[Any]:
 
 def label_list(y: Any, n_rows: int) -> list[Any]:
     """The labels of a batch as a list; raises unless there are n_rows of them."""
+    labels: list[Any]
     if isinstance(y, np.ndarray):
         if y.ndim != 1:
             raise ValueError(f"y must have one dimension, got {y.ndim}")
@@ -236,6 +243,41 @@ def label_list(y: Any, n_rows: int) -> list[Any]:
     if len(labels) != n_rows:
         raise ValueError(f"X has {n_rows} rows, y has {len(labels)} labels")
     return labels
+
+
+def target_array(y: Any, n_rows: int) -> NDArray[np.float64]:
+    """The numbers of a batch, shape (n_rows, 1); raises unless all are finite."""
+    values = np.asarray(y)
+    if values.dtype.kind == "O" and all(isinstance(value, Real) for value in values.flat):
+        values = values.astype(np.float64)
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"y must be numeric, got dtype {values.dtype}")
+    if values.shape != (n_rows,):
+        raise ValueError(f"X has {n_rows} rows, y has the shape {values.shape}")
+    return _checked_targets(values.reshape(n_rows, 1), lambda column: "y")
+
+
+def target_columns(y: Any, n_rows: int) -> tuple[NDArray[np.float64], list[Any]]:
+    """Several numbers a row, shape (n_rows, n_targets), and the names of the targets."""
+    targets = Batch(y)
+    if targets.source is None or isinstance(targets._values, tuple):
+        raise TypeError("y must be a numeric array or frame of shape (n_rows, n_targets)")
+    if targets.n_rows != n_rows:
+        raise ValueError(f"X has {n_rows} rows, y has {targets.n_rows}")
+    names = targets.names
+    return _checked_targets(targets._values, lambda column: f"target {names[column]!r}"), names
+
+
+def _checked_targets(values: NDArray[Any], name_of: Any) -> NDArray[np.float64]:
+    values = np.ascontiguousarray(values, dtype=np.float64)
+    inside = np.abs(values) <= MAX_TARGET  # false for NaN
+    if not inside.all():
+        row, column = np.argwhere(~inside)[0]
+        raise ValueError(
+            f"{name_of(column)} must be from {-MAX_TARGET:g} to {MAX_TARGET:g}, "
+            f"got {values[row, column]}"
+        )
+    return values
 
 
 def weight_array(w: Any, n_rows: int) -> NDArray[np.float64] | None:

@@ -19,6 +19,9 @@ cdef class Learner:
     cdef int begin_learning(self) except -1
     cdef int begin_predicting(self) except -1
     cdef RowBuffer read_known(self, object x)
+    cdef int check_example(self, object x, double w) except -1
+    cdef int commit_example(self) except -1
+    cdef int end_batch(self, RowSource source, columns) except -1
 
 
 cdef class ClassifierCore(Learner):
@@ -27,3 +30,14 @@ cdef class ClassifierCore(Learner):
     cdef int learn_row(self, Row row, int32_t label, double weight) except -1 nogil
     cdef int32_t predict_row(self, Row row) noexcept nogil
     cdef void predict_proba_row(self, Row row, double* out) noexcept nogil
+
+
+cdef class RegressorCore(Learner):
+    cdef readonly list targets
+    cdef readonly int32_t n_targets
+    cdef double[::1] _target
+
+    cdef int learn_row(self, Row row, const double* target, double weight) except -1 nogil
+    cdef void predict_row(self, Row row, double* out) noexcept nogil
+    cdef int name_targets(self, list names) except -1
+    cdef int check_target(self, object y) except -1

@@ -8,6 +8,7 @@ from streamtree._core.rows import RowSource
 from streamtree._core.scaling import ColumnScaler
 
 MAX_WEIGHT: float
+MAX_TARGET: float
 
 class Learner:
     features: FeatureIndex
@@ -33,3 +34,21 @@ class ClassifierCore(Learner):
     def predict_proba_dicts(self, rows: list[Any]) -> NDArray[Any]: ...
     def predict_many(self, source: RowSource, names: list[Any]) -> NDArray[Any]: ...
     def predict_proba_many(self, source: RowSource, names: list[Any]) -> NDArray[Any]: ...
+
+class RegressorCore(Learner):
+    targets: list[Any] | None
+    n_targets: int
+    def check_names(self, names: list[Any]) -> None: ...
+    def learn_one(self, x: Any, y: Any, w: float) -> None: ...
+    def learn_many(
+        self,
+        source: RowSource,
+        names: list[Any],
+        first_rows: list[int],
+        targets: list[Any] | None,
+        y: NDArray[Any],
+        weights: NDArray[Any] | None,
+    ) -> None: ...
+    def predict_one(self, x: Any) -> Any: ...
+    def predict_dicts(self, rows: list[Any]) -> NDArray[Any]: ...
+    def predict_many(self, source: RowSource, names: list[Any]) -> NDArray[Any]: ...

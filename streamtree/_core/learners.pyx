@@ -4,6 +4,7 @@ A learner of its own implements `learn_row` and the `predict_*row` methods; dict
 alike end there, so that a batch equals a loop bit for bit.
 """
 
+from libc.math cimport HUGE_VAL
 from libc.stdint cimport int32_t
 
 from streamtree._core.features cimport FeatureIndex, RowBuffer
@@ -12,20 +13,22 @@ from streamtree._core.rows cimport RowSource
 from streamtree._core.types cimport Row
 
 from collections.abc import Mapping
+from numbers import Real
 
 import numpy as np
 
 
-# sums of weights this large, and their squares, stay finite
+# sums of weights and targets this large, and their squares, stay finite
 MAX_WEIGHT = 1e100
+MAX_TARGET = 1e100
 
 
-cdef dict as_dict(object x):
+cdef dict as_dict(object x, str rule="x must be a dict of features"):
     if type(x) is dict:
         return x
     if isinstance(x, Mapping):
         return dict(x)
-    raise TypeError(f"x must be a dict of features, got {type(x).__name__}")
+    raise TypeError(f"{rule}, got {type(x).__name__}")
 
 
 cdef class Learner:
@@ -67,6 +70,38 @@ cdef class Learner:
             self._is_reading = nested
         self.scaler.apply(raw, scaled)
         return scaled
+
+    cdef int check_example(self, object x, double w) except -1:
+        """Read a dict into `raw`; raises before anything changes if it cannot be learned."""
+        if not 0.0 <= w <= MAX_WEIGHT:
+            raise ValueError(f"w must be from 0 to {MAX_WEIGHT:g}, got {w!r}")
+        self.features.read(as_dict(x), self.raw, True)
+        return 0
+
+    cdef int commit_example(self) except -1:
+        """Make columns for the new features of `raw`: all of them or, on an error, none."""
+        self.features.commit(self.raw)
+        if self.scaler.size < len(self.features.names):
+            self.scaler.add_columns(<int32_t> len(self.features.names), self.scaler.rows)
+        return 0
+
+    cdef int end_batch(self, RowSource source, columns) except -1:
+        """A sparse batch implies zeros only in the columns that it has."""
+        cdef int32_t position
+        if source.is_sparse:
+            mentioned = set(columns.tolist())
+            for position in range(self.scaler.size):
+                if position not in mentioned:
+                    self.scaler.not_implied(position, source.n_rows)
+        return 0
+
+    def check_one(self, x):
+        """Raise if `learn_one` would refuse these features."""
+        self.begin_predicting()
+        try:
+            self.read_known(x)
+        finally:
+            self.n_predicting -= 1
 
     def known_columns(self, names):
         """The column of every name as an int32 array, -1 where the model knows none."""
@@ -125,32 +160,20 @@ cdef class ClassifierCore(Learner):
         self.begin_learning()
         try:
             y = self.labels.normalized(y)
-            if not 0.0 <= w <= MAX_WEIGHT:
-                raise ValueError(f"w must be from 0 to {MAX_WEIGHT:g}, got {w!r}")
-            self.features.read(as_dict(x), self.raw, True)
+            self.check_example(x, w)
             if w == 0.0:
                 return
             n_labels = self.labels.size
             label = self.labels.add(y)
             try:
-                self.features.commit(self.raw)
+                self.commit_example()
             except BaseException:
                 self.labels.truncate(n_labels)
                 raise
-            if self.scaler.size < len(self.features.names):
-                self.scaler.add_columns(<int32_t> len(self.features.names), self.scaler.rows)
             self.scaler.learn(self.raw, False, self.scaled)
             self.learn_row(self.scaled.row(), label, w)
         finally:
             self.is_learning = False
-
-    def check_one(self, x):
-        """Raise if `learn_one` would refuse these features."""
-        self.begin_predicting()
-        try:
-            self.read_known(x)
-        finally:
-            self.n_predicting -= 1
 
     def learn_many(self, RowSource source, list names, first_rows, list labels,
                    const double[::1] weights):
@@ -159,9 +182,8 @@ cdef class ClassifierCore(Learner):
         `labels` are normalized, one a row; `weights` are positive, or None for 1 each.
         """
         cdef Py_ssize_t i
-        cdef int32_t position, n_labels
+        cdef int32_t n_labels
         cdef int32_t[::1] numbers
-        cdef bint implied = source.is_sparse
         cdef bint weighted = weights is not None
         self.begin_learning()
         try:
@@ -178,15 +200,11 @@ cdef class ClassifierCore(Learner):
             with nogil:
                 for i in range(source.n_rows):
                     source.read(i, self.scaler, self.raw)
-                    self.scaler.learn(self.raw, implied, self.scaled)
+                    self.scaler.learn(self.raw, source.is_sparse, self.scaled)
                     self.learn_row(
                         self.scaled.row(), numbers[i], weights[i] if weighted else 1.0
                     )
-            if implied:
-                mentioned = set(columns.tolist())
-                for position in range(self.scaler.size):
-                    if position not in mentioned:
-                        self.scaler.not_implied(position, source.n_rows)
+            self.end_batch(source, columns)
         finally:
             self.is_learning = False
 
@@ -272,3 +290,162 @@ cdef class ClassifierCore(Learner):
         finally:
             self.n_predicting -= 1
         return predicted
+
+
+cdef double as_target(object y, object name) except? -1.0:
+    """A target as a finite number; `name` is what to call it in an error."""
+    cdef double number
+    if type(y) is not float and not isinstance(y, (Real, np.bool_)):
+        raise TypeError(f"{name} must be a number, got {type(y).__name__}")
+    try:
+        number = float(y)
+    except OverflowError:
+        number = HUGE_VAL
+    if not -MAX_TARGET <= number <= MAX_TARGET:
+        raise ValueError(f"{name} must be from {-MAX_TARGET:g} to {MAX_TARGET:g}, got {y!r}")
+    return number
+
+
+cdef class RegressorCore(Learner):
+    """A learner of one number per example, or of several, that go by names.
+
+    `targets` is None for a single number; else the names, empty until the first example or
+    batch fixes them.
+    """
+
+    def __cinit__(self, *args, bint several=False, **kwargs):
+        self.targets = [] if several else None
+        self.n_targets = 0 if several else 1
+        self._target = np.zeros(self.n_targets)
+
+    cdef int learn_row(self, Row row, const double* target, double weight) except -1 nogil:
+        raise NotImplementedError
+
+    cdef void predict_row(self, Row row, double* out) noexcept nogil:
+        """Write the n_targets numbers predicted for a row."""
+
+    cdef int name_targets(self, list names) except -1:
+        """Fix the names of several targets; a learner that keeps numbers by target extends it."""
+        self.targets = names
+        self.n_targets = <int32_t> len(names)
+        self._target = np.zeros(self.n_targets)
+        return 0
+
+    def check_names(self, names):
+        """Raise unless the names are those of the targets, in any order."""
+        if not names:
+            raise ValueError("y must have at least one target")
+        if self.targets and set(names) != set(self.targets):
+            raise ValueError(f"y must have the targets {self.targets!r}, got {list(names)!r}")
+
+    cdef int check_target(self, object y) except -1:
+        """Read y into `_target`; raises before anything changes."""
+        cdef Py_ssize_t i
+        if self.targets is None:
+            self._target[0] = as_target(y, "y")
+            return 0
+        y = as_dict(y, "y must be a dict of targets")
+        self.check_names(list(y))
+        values = [as_target(y[name], f"target {name!r}") for name in self.targets or y]
+        if self.targets:
+            for i in range(self.n_targets):
+                self._target[i] = values[i]
+        else:
+            self._target = np.array(values, dtype=np.float64)
+        return 0
+
+    def learn_one(self, x, y, double w):
+        """Learn one dict; every error is raised before anything changes."""
+        cdef double[::1] target
+        self.begin_learning()
+        try:
+            self.check_target(y)
+            self.check_example(x, w)
+            if w == 0.0:
+                return
+            self.commit_example()
+            target = self._target
+            if self.targets is not None and not self.targets:
+                self.name_targets(list(y))
+            self.scaler.learn(self.raw, False, self.scaled)
+            self.learn_row(self.scaled.row(), &target[0], w)
+        finally:
+            self.is_learning = False
+
+    def learn_many(self, RowSource source, list names, first_rows, targets, y,
+                   const double[::1] weights):
+        """Learn the rows of a validated source, without the GIL.
+
+        `y` has the shape (n_rows, n_targets), its columns those of the list `targets` (None for
+        a single target); `weights` are positive, or None for 1 each.
+        """
+        cdef Py_ssize_t i
+        cdef bint weighted = weights is not None
+        cdef const double[:, ::1] values
+        self.begin_learning()
+        try:
+            if source.n_rows == 0:
+                return
+            if targets is not None:
+                self.check_names(targets)
+                if self.targets:
+                    y = np.ascontiguousarray(y[:, [targets.index(t) for t in self.targets]])
+            values = y
+            columns = self.learned_columns(names, first_rows)
+            if targets is not None and not self.targets:
+                self.name_targets(list(targets))
+            source.bind(columns)
+            with nogil:
+                for i in range(source.n_rows):
+                    source.read(i, self.scaler, self.raw)
+                    self.scaler.learn(self.raw, source.is_sparse, self.scaled)
+                    self.learn_row(
+                        self.scaled.row(), &values[i, 0], weights[i] if weighted else 1.0
+                    )
+            self.end_batch(source, columns)
+        finally:
+            self.is_learning = False
+
+    def predict_one(self, x):
+        """The predicted number, or a dict of them by target."""
+        cdef double number = 0.0
+        cdef double[::1] several
+        self.begin_predicting()
+        try:
+            if self.targets is None:
+                self.predict_row(self.read_known(x).row(), &number)
+                return number
+            predicted = np.empty(self.n_targets + 1)
+            several = predicted
+            self.predict_row(self.read_known(x).row(), &several[0])
+            return dict(zip(self.targets, predicted.tolist()))
+        finally:
+            self.n_predicting -= 1
+
+    def predict_many(self, RowSource source, list names):
+        """The predictions as a float64 array of shape (n_rows, n_targets)."""
+        cdef RowBuffer raw = RowBuffer()
+        cdef RowBuffer scaled = RowBuffer()
+        cdef Py_ssize_t i
+        predicted = np.empty((source.n_rows, self.n_targets))
+        cdef double[:, ::1] view = predicted
+        if predicted.size == 0:
+            return predicted
+        self.begin_predicting()
+        try:
+            source.bind(self.known_columns(names))
+            with nogil:
+                for i in range(source.n_rows):
+                    source.read(i, self.scaler, raw)
+                    self.scaler.apply(raw, scaled)
+                    self.predict_row(scaled.row(), &view[i, 0])
+        finally:
+            self.n_predicting -= 1
+        return predicted
+
+    def predict_dicts(self, rows):
+        """As `predict_many`, for a list of dicts."""
+        predicted = [self.predict_one(x) for x in rows]
+        if self.targets is not None:
+            predicted = [list(by_target.values()) for by_target in predicted]
+        return np.array(predicted).reshape(len(rows), self.n_targets)
