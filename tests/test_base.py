@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from river.base import MultiTargetRegressor
 from strategies import settings, streams
 from streams import as_dicts, blobs, changing_rows
 
@@ -307,6 +308,8 @@ def test_a_clone_is_new(estimator):
     for params in estimator._unit_test_params():
         model = estimator(**params)
         empty = pickle.dumps(model)
+        if issubclass(estimator, MultiTargetRegressor):
+            labels = [label if isinstance(label, dict) else {"t": label} for label in labels]
         for x, y in zip(rows, labels, strict=True):
             model.learn_one(x, y)
         assert pickle.dumps(model) != empty

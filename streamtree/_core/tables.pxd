@@ -54,6 +54,7 @@ cdef int32_t table_insert(Table* table, int width, int32_t key, int32_t universe
 cdef int table_locate_all(
     Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t* slots
 ) except -1 nogil
+cdef int table_clone(Table* table, const Table* source, int width) except -1 nogil
 cdef void table_free(Table* table) noexcept nogil
 cdef size_t table_bytes(const Table* table, int width) noexcept nogil
 cdef int32_t* table_sorted_slots(

@@ -126,6 +126,25 @@ cdef void table_free(Table* table) noexcept nogil:
     memset(table, 0, sizeof(Table))
 
 
+cdef int table_clone(Table* table, const Table* source, int width) except -1 nogil:
+    """Make `table` a copy of `source`."""
+    table_free(table)
+    if source.capacity == 0:
+        return 0
+    table.records = <double*> malloc(<size_t> source.capacity * width * sizeof(double))
+    if source.keys != NULL:
+        table.keys = <int32_t*> malloc(source.capacity * sizeof(int32_t))
+    if table.records == NULL or (source.keys != NULL and table.keys == NULL):
+        table_free(table)
+        raise_no_memory()
+    memcpy(table.records, source.records, <size_t> source.capacity * width * sizeof(double))
+    if source.keys != NULL:
+        memcpy(table.keys, source.keys, source.capacity * sizeof(int32_t))
+    table.capacity = source.capacity
+    table.size = source.size
+    return 0
+
+
 cdef size_t table_bytes(const Table* table, int width) noexcept nogil:
     cdef size_t per_slot = width * sizeof(double)
     if table.keys != NULL:
