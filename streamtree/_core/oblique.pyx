@@ -642,7 +642,9 @@ cdef class ObliqueTree:
         cdef int32_t* slots
         if not isfinite(split.stats.norm) or not scale > 0.0:
             table_free(&split.weights)
+            table_free(&split.moving)
             split.stats.bias = split.stats.bias_squares = split.stats.norm = 0.0
+            split.stats.bias_velocity = split.stats.bias_pending = 0.0
             split.stats.scale = 1.0
             return 0
         split.stats.bias *= scale
@@ -870,6 +872,9 @@ cdef class ObliqueTree:
         self.shape.attach(node, left, right)
         self._clear(left)
         self._clear(right)
+        # a split begins here; what CO2 did to make it is no part of a round of stable SGD
+        table_free(&self.nodes[node].held)
+        self.nodes[node].stats.held_round = -1
         self.nodes[left].stats.place = self.nodes[node].stats.place - 0.5 * width
         self.nodes[right].stats.place = self.nodes[node].stats.place + 0.5 * width
         self._hand_down(node, left)

@@ -22,6 +22,8 @@ cdef class WarmUp:
     cdef size_t _bytes
     cdef RowBuffer _scratch
     cdef int32_t[::1] _ranks    # of the columns, by name
+    cdef double[::1] _centers   # mean and deviation of every target
+    cdef double[::1] _units
 
     cdef int keep(
         self, Row row, int32_t label, const double* target, int32_t n_targets, double weight
@@ -39,6 +41,8 @@ cdef class WarmUp:
         const double[::1] values
     )
     cdef Py_ssize_t _n_outputs(self, ObliqueTree tree) noexcept
+    cdef int _standardise(self, ObliqueTree tree) except -1
+    cdef double _standard(self, Py_ssize_t row, Py_ssize_t target) noexcept nogil
     cdef void _count(self, double* sums, Py_ssize_t row, Py_ssize_t n_outputs) noexcept nogil
     cdef void _pass_zeros(
         self, double* left, const double* totals, const double* present, Py_ssize_t n_outputs

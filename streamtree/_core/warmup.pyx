@@ -144,7 +144,7 @@ cdef class WarmUp:
                     tree.step(
                         self.row(i), self.labels[i], self._target(i), self.weights[i]
                     )
-        self._ranks = None
+        self._ranks = self._centers = self._units = None
         if self.n >= self.n_rows:
             self.n_rows = 0
             self._free()
@@ -160,6 +160,7 @@ cdef class WarmUp:
             self._scratch.reserve(self.starts[i + 1] - self.starts[i])
         tree.plant()
         tree.set_rates()
+        self._standardise(tree)
         n_entries = self.starts[self.n]
         columns = np.asarray(<int32_t[:n_entries + 1]> self.columns)[:n_entries]
         values = np.asarray(<double[:n_entries + 1]> self.values)[:n_entries]
@@ -271,6 +272,32 @@ cdef class WarmUp:
     cdef inline Py_ssize_t _n_outputs(self, ObliqueTree tree) noexcept:
         return self.n_targets if self.n_targets else tree.n_outputs
 
+    cdef int _standardise(self, ObliqueTree tree) except -1:
+        """Find the means and deviations of the targets: gains must not depend on their units.
+
+        The literal loss is that of raw targets, so there all have one unit, the largest.
+        """
+        if not self.n_targets:
+            return 0
+        targets = np.asarray(<double[:self.n * self.n_targets]> self.targets).reshape(self.n, -1)
+        weights = np.asarray(<double[:self.n]> self.weights)
+        # relative ones do not overflow; and equal targets deviate by exactly 0 from the first
+        weights = weights / weights.max()
+        centers = np.average(targets - targets[0], axis=0, weights=weights)
+        squares = np.square(targets - targets[0] - centers)
+        units = np.sqrt(np.average(squares, axis=0, weights=weights))
+        if tree.literal:
+            units[:] = units.max()
+        self._centers, self._units = targets[0] + centers, units
+        return 0
+
+    cdef inline double _standard(self, Py_ssize_t row, Py_ssize_t target) noexcept nogil:
+        """A target about its mean, in units of its deviation."""
+        cdef double unit = self._units[target]
+        if unit <= 0.0:
+            return 0.0
+        return (self.targets[row * self.n_targets + target] - self._centers[target]) / unit
+
     cdef inline void _count(
         self, double* sums, Py_ssize_t row, Py_ssize_t n_outputs
     ) noexcept nogil:
@@ -279,7 +306,7 @@ cdef class WarmUp:
         cdef double weight = self.weights[row]
         if self.n_targets:
             for i in range(n_outputs):
-                sums[i] += weight * self.targets[row * n_outputs + i]
+                sums[i] += weight * self._standard(row, i)
         else:
             sums[self.labels[row]] += weight
         sums[n_outputs] += weight
@@ -437,10 +464,10 @@ cdef class WarmUp:
         if not self.n_targets:
             return -log((sums[self.labels[row]] + 1.0 / n_outputs) / (sums[n_outputs] + 1.0))
         for i in range(n_outputs):
-            difference = self.targets[row * n_outputs + i]
+            difference = self._standard(row, i)
             if sums[n_outputs] > 0.0:
                 difference -= sums[i] / sums[n_outputs]
-            total += tree.scaled_square(<int32_t> i, difference)
+            total += tree.scaled_square(<int32_t> i, difference * self._units[i])
         return total
 
     cdef int _set_outputs(
@@ -450,6 +477,9 @@ cdef class WarmUp:
         cdef double[::1] sums = np.zeros(n_outputs + 1)
         for i in range(members.shape[0]):
             self._count(&sums[0], members[i], n_outputs)
+        if self.n_targets:
+            for i in range(n_outputs):
+                sums[i] = sums[i] * self._units[i] + sums[n_outputs] * self._centers[i]
         return tree.set_outputs(leaf, &sums[0])
 
     # -------------------------------------------------------------------------- state
