@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from isolated import run_isolated
 from reference.lomtree import ReferenceLOMTree
 from streams import as_dicts, blobs
 from test_lomtree import DEFAULTS, assert_same_scales, assert_same_tree
@@ -202,3 +203,25 @@ def test_columns_that_never_come_back():
     assert per_session <= model.height + 1
     assert sys.getsizeof(model._core) < 4000 * (model.height + 1) * 100
     assert_survives_a_trip(model)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "params"),
+    [("LOMTreeClassifier", {}), ("NonGreedyTreeClassifier", {"start": "zeros", "depth": 2})],
+)
+def test_a_dense_table_that_turns_into_a_hash_has_room_for_its_zeros(estimator, params):
+    """A row names many columns whose records are zero: they, too, need slots afterwards."""
+    run_isolated(
+        f"""
+        from streamtree import {estimator} as Tree
+
+        model = Tree(algorithm="paper", learning_rate=0.1, **{params!r})
+        for i in range(40):
+            model.learn_one({{"c0": 1.0, **{{f"c{{j}}": 0.0 for j in range(1, 10)}}}}, i % 2)
+        model.learn_one({{f"c{{j}}": float(j == 0) for j in range(60)}}, 0)
+        for y in (1, 0, 1, 0):
+            model.learn_one({{**{{f"c{{j}}": -1.0 for j in range(1, 10)}}, "c59": 1.0}}, y)
+        assert model.n_nodes > 1
+        """,
+        timeout=60,
+    )
