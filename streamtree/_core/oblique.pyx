@@ -38,6 +38,8 @@ cdef double NORM_OFFSET = 4.0
 # scores beyond this carry no information; the bound keeps every sum finite
 cdef double SCORE_LIMIT = 1e9
 cdef double OUTPUT_LIMIT = 1e100
+# log losses this close are equal: a leaf never taught and one taught to be even-handed tie
+cdef double TIE = 1e-12
 # a scale below this is multiplied into the weights, before they overflow
 cdef double SMALLEST_SCALE = 1e-6
 # Chosen over a dozen streams: the step of class outputs; how much of a leaf's mean of targets
@@ -425,10 +427,11 @@ cdef class ObliqueTree:
         self, int32_t leaf, double loss, double cost, int32_t* fear, int32_t* hope,
         double* fear_value, double* hope_value
     ) noexcept nogil:
-        if loss - cost > fear_value[0]:
+        cdef double tie = 0.0 if self.is_regression else TIE
+        if loss - cost > fear_value[0] + tie:
             fear_value[0] = loss - cost
             fear[0] = leaf
-        if -loss - cost > hope_value[0]:
+        if -loss - cost > hope_value[0] + tie:
             hope_value[0] = -loss - cost
             hope[0] = leaf
 

@@ -222,10 +222,7 @@ cdef class WarmUp:
                 if node_of[i] >= 0:
                     self._count(&totals[position[node_of[i]], 0], i, n_outputs)
             for node in range(n_nodes):
-                best_gain[node] = (
-                    self._purity(&totals[node, 0], n_outputs)
-                    + SMALLEST_GAIN * (1.0 + totals[node, n_outputs])
-                )
+                best_gain[node] = self._purity(&totals[node, 0], n_outputs)
             while start < size:
                 end = start
                 n_met = 0
@@ -339,6 +336,7 @@ cdef class WarmUp:
     ) noexcept nogil:
         """Judge the split between the last value passed and the next one."""
         cdef double gain, right, weight
+        cdef double margin = SMALLEST_GAIN * (1.0 + totals[n_outputs])
         cdef Py_ssize_t i
         if left[n_outputs] <= 0.0 or last_value[node] >= value:
             return
@@ -356,8 +354,9 @@ cdef class WarmUp:
             for i in range(n_outputs):
                 right += x_log_x(totals[i] - left[i])
         gain += right
-        if gain > best_gain[node] or (
-            gain == best_gain[node] and best_column[node] >= 0
+        # columns that divide the rows alike differ by the rounding of their sums
+        if gain > best_gain[node] + margin or (
+            gain >= best_gain[node] - margin and best_column[node] >= 0
             and self._ranks[column] < self._ranks[best_column[node]]
         ):
             best_gain[node] = gain

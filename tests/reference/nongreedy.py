@@ -231,9 +231,17 @@ class ReferenceNonGreedyTree:
         losses = {leaf: self.loss(leaf, target) for leaf in candidates}
         fears = {leaf: losses[leaf] - self.cost(leaf, row) for leaf in candidates}
         hopes = {leaf: -losses[leaf] - self.cost(leaf, row) for leaf in candidates}
-        fear = max(candidates, key=fears.get)  # max: the first of equals
-        hope = max(candidates, key=hopes.get)
+        fear, hope = self.first_largest(fears), self.first_largest(hopes)
         return fear, hope, fears[fear], hopes[hope]
+
+    def first_largest(self, values):
+        """The key of the largest value; log losses that differ by rounding are equal."""
+        tie = 1e-12 if self.learns_classes else 0.0
+        best, *others = values
+        for key in others:
+            if values[key] > values[best] + tie:
+                best = key
+        return best
 
     def loss(self, leaf, target):
         """Log loss, or squared loss; half of it in units of the variances by "stream"."""
@@ -479,7 +487,7 @@ class ReferenceNonGreedyTree:
     def best_axis_split(self, examples):
         """(feature, threshold) of the largest gain; of equal ones that of the lesser name."""
         whole = self.sums(examples)
-        best = self.purity(whole) + SMALLEST_GAIN * (1.0 + whole[-1])
+        best, margin = self.purity(whole), SMALLEST_GAIN * (1.0 + whole[-1])
         found = None
         for feature in sorted({f for row, _, _ in examples for f in row} - {BIAS}, key=repr_of):
             ordered = sorted(examples, key=lambda example: example[0].get(feature, 0.0))
@@ -488,7 +496,7 @@ class ReferenceNonGreedyTree:
                 left = left + self.sums([before])
                 low, high = before[0].get(feature, 0.0), after[0].get(feature, 0.0)
                 purity = self.purity(left) + self.purity(whole - left)
-                if low < high and purity > best:
+                if low < high and purity > best + margin:
                     best, found = purity, (feature, 0.5 * (low + high))
         return found
 
