@@ -307,3 +307,573 @@ def test_the_warm_up_equals_the_reference_for_other_settings(task, params):
     rows, targets = stream_of(task, "dense", n=110, seed=2)
     params = {"start": "co2", "warm_up": 80, "depth": 3, **params}
     follow(task, params, rows, targets, every=3)
+
+
+# ------------------------------------------------------------------------ inference
+
+
+def with_state(model, state):
+    """A model like this one in another state."""
+    again = ESTIMATORS[task_of(model)](**model._get_params())
+    core = model._new_core()
+    core.restore(state)
+    again.__dict__["_core"] = core
+    return again
+
+
+def task_of(model):
+    return next(task for task, estimator in ESTIMATORS.items() if isinstance(model, estimator))
+
+
+def random_tree(task, seed, depth=3, features=3, outputs=4, some_zero=False, **params):
+    """A full tree of random splits and leaves, on values as they are."""
+    rng = np.random.default_rng(seed)
+    n_outputs = 1 if task == "number" else outputs
+    model = ESTIMATORS[task](
+        algorithm="paper", start="zeros", depth=depth, learning_rate=1e-300, **params
+    )
+    for i in range(outputs):
+        y = {"classes": i, "number": float(i), "numbers": dict.fromkeys(range(outputs), 1.0)}[task]
+        model.learn_one({j: 1.0 for j in range(features)}, y)
+    state = model.snapshot()
+    n = model.n_nodes
+    weights = rng.normal(size=(n, features, 2))
+    nodes = state["nodes"]
+    nodes["bias"] = rng.normal(size=n)
+    if some_zero:
+        weights[::2] = nodes["bias"][::2] = 0.0
+    nodes["norm"] = (weights[:, :, 0] ** 2).sum(axis=1) + nodes["bias"] ** 2
+    state["weights"] = {
+        "starts": np.arange(n + 1) * features,
+        "keys": np.tile(np.arange(features, dtype=np.int32), n),
+        "records": weights.reshape(-1, 2),
+    }
+    leaves = state["links"]["left"] < 0
+    values = rng.normal(size=(leaves.sum(), n_outputs)) * 2
+    nodes["n_outputs"] = np.where(leaves, n_outputs, 0)
+    nodes["log_sum"][leaves] = np.log(np.exp(values).sum(axis=1))
+    nodes["visits"] = leaves
+    state["outputs"] = np.stack([values, np.ones_like(values)], axis=2).reshape(-1)
+    return with_state(model, state), values
+
+
+def scores_of(model, x):
+    """{split: w . x}."""
+    state = model.snapshot()
+    row = {**x, BIAS: 1.0}
+    left = state["links"]["left"]
+    return {
+        i: sum(weight * row.get(f, 0.0) for f, weight in split.items())
+        for i, split in enumerate(splits_of(state))
+        if left[i] >= 0
+    }
+
+
+def leaf_for(model, bits):
+    """f(h): the leaf that the decisions {split: -1 or +1} lead to."""
+    links, node = model.snapshot()["links"], 0
+    while links["left"][node] >= 0:
+        node = int(links["right" if bits[node] > 0 else "left"][node])
+    return node
+
+
+def loss_of(task, values, target):
+    if task == "classes":
+        return math.log(np.exp(values).sum()) - values[target]
+    return float(((values - target) ** 2).sum())
+
+
+def random_example(task, rng, features=3, outputs=4):
+    x = {j: float(v) for j, v in enumerate(rng.normal(size=features)) if rng.random() < 0.9}
+    if task == "classes":
+        return x, int(rng.integers(outputs))
+    return x, rng.normal(size=1 if task == "number" else outputs) * 2
+
+
+@tasks
+@pytest.mark.parametrize("some_zero", [False, True])
+@pytest.mark.parametrize("inference", ["exact", "fast"])
+def test_inference_equals_brute_force_over_all_decisions(task, inference, some_zero):
+    """max over g of g'Wx + l(f(g)) and over h of h'Wx - l(f(h)), with g, h in {-1, 1}^m."""
+    for seed in range(6):
+        model, values = random_tree(task, seed, some_zero=some_zero, inference=inference)
+        links = model.snapshot()["links"]
+        leaves = np.flatnonzero(links["left"] < 0).tolist()
+        outputs = dict(zip(leaves, values, strict=True))
+        rng = np.random.default_rng(seed)
+        for _ in range(6):
+            x, target = random_example(task, rng)
+            scores = scores_of(model, x)
+            signs = {i: 1 if s > 0 else -1 for i, s in scores.items()}
+            best = sum(abs(s) for s in scores.values())  # max over h of h'Wx
+            fears, hopes = {}, {}
+            if inference == "exact":
+                all_bits = itertools.product([-1, 1], repeat=len(scores))
+                ball = [dict(zip(scores, bits, strict=True)) for bits in all_bits]
+                assert len(ball) == 2**7
+            else:
+                ball = [signs, *({**signs, i: -signs[i]} for i in scores)]
+            for bits in ball:
+                leaf = leaf_for(model, bits)
+                loss = loss_of(task, outputs[leaf], target)
+                agreement = sum(bits[i] * s for i, s in scores.items()) - best
+                fears[leaf] = max(fears.get(leaf, -math.inf), agreement + loss)
+                hopes[leaf] = max(hopes.get(leaf, -math.inf), agreement - loss)
+            fear, hope, fear_value, hope_value = model._core.find(x, target)
+            assert fear_value == pytest.approx(max(fears.values()), rel=1e-12, abs=1e-12)
+            assert hope_value == pytest.approx(max(hopes.values()), rel=1e-12, abs=1e-12)
+            assert fears[fear] == pytest.approx(fear_value, rel=1e-12, abs=1e-12)
+            assert hopes[hope] == pytest.approx(hope_value, rel=1e-12, abs=1e-12)
+
+
+def scaled_weights(model, factor):
+    state = model.snapshot()
+    state["nodes"]["scale"] *= factor
+    return with_state(model, state)
+
+
+@tasks
+@pytest.mark.parametrize("inference", ["exact", "fast"])
+def test_the_surrogate_bounds_the_loss_and_tightens_as_weights_grow(task, inference):
+    """Proposition 1: for a > b the bound by a W is at most that by b W."""
+    gaps = 0
+    for seed in range(8):
+        tree, values = random_tree(task, seed, depth=4, inference=inference)
+        trees = {a: scaled_weights(tree, a) for a in (0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 1e6)}
+        leaves = np.flatnonzero(tree.snapshot()["links"]["left"] < 0).tolist()
+        outputs = dict(zip(leaves, values, strict=True))
+        rng = np.random.default_rng(seed)
+        for _ in range(20):
+            x, target = random_example(task, rng)
+            signs = {i: 1 if s > 0 else -1 for i, s in scores_of(tree, x).items()}
+            loss = loss_of(task, outputs[leaf_for(tree, signs)], target)
+            found = [model._core.find(x, target) for model in trees.values()]
+            bounds = [fear_value for _, _, fear_value, _ in found]
+            assert all(bound >= loss - 1e-9 for bound in bounds)
+            assert all(a >= b - 1e-9 for a, b in itertools.pairwise(bounds))
+            assert bounds[-1] == pytest.approx(loss)
+            gaps += bounds[0] > bounds[-1] + 1e-6
+            # the ramp loss, max fear - cost + max hope, is what hope and fear descend on
+            assert all(-hope_value <= loss + 1e-9 for _, _, _, hope_value in found)
+    assert gaps > 50
+
+
+@tasks
+def test_the_bound_holds_while_the_tree_learns(task):
+    rows, targets = stream_of(task, "dense", n=400)
+    model = ESTIMATORS[task](start="zeros", depth=4)
+    learned(model, rows[:50], targets[:50])
+    for x, y in zip(rows[50:], targets[50:], strict=True):
+        if task == "classes":
+            loss = -math.log(model.predict_proba_one(x)[y])
+            _, _, fear_value, hope_value = model._core.find(x, y)
+        else:
+            said = model.predict_one(x)
+            said = [said] if task == "number" else list(said.values())
+            y_list = [y] if task == "number" else list(y.values())
+            state = model.snapshot()
+            deviation = np.sqrt(state["totals"][:, 1] / state["total"])
+            loss = sum(
+                0.5 * ((a - b) / d) ** 2
+                for a, b, d in zip(said, y_list, deviation, strict=True) if d > 0
+            )  # fmt: skip
+            _, _, fear_value, hope_value = model._core.find(x, y_list)
+        assert fear_value >= loss - 1e-9
+        assert -hope_value <= loss + 1e-9
+        model.learn_one(x, y)
+
+
+@pytest.mark.parametrize("objective", ["surrogate", "hope_and_fear"])
+def test_a_step_lowers_the_surrogate_of_its_example(objective):
+    """Not of every example, but of nearly all: the step is a gradient's."""
+    params = {"algorithm": "paper", "start": "axis", "warm_up": 32, "depth": 4, "fear": 1.0}
+    X, y = blobs(400, classes=4, features=3, spread=1.5)
+    model = NonGreedyTreeClassifier(learning_rate=0.01, objective=objective, **params)
+    model.learn_many(X[:100], y[:100])
+    moved = lower = 0
+    for x, label in zip(as_dicts(X[100:]), y[100:].tolist(), strict=True):
+        _, _, fear, hope = model._core.find(x, label)
+        model.learn_one(x, label)
+        _, _, new_fear, new_hope = model._core.find(x, label)
+        ramp = (fear, new_fear) if objective == "surrogate" else (fear - hope, new_fear - new_hope)
+        moved += ramp[0] != ramp[1]
+        lower += ramp[1] < ramp[0]
+    assert moved > 100
+    assert lower > 0.98 * moved
+
+
+# ----------------------------------------------------------------------- projection
+
+
+def norms_of(state):
+    """|w|^2 of every split, from the weights themselves."""
+    nodes, table = state["nodes"], state["weights"]
+    return [
+        (math.fsum(table["records"][a:b, 0] ** 2) + bias**2) * scale**2
+        for a, b, bias, scale in zip(
+            table["starts"], table["starts"][1:], nodes["bias"], nodes["scale"], strict=False
+        )
+    ]
+
+
+def check_projection(steps, values, weights, **params):
+    """Every split that a step touched is within the bound after it."""
+    rng = np.random.default_rng(1)
+    model = NonGreedyTreeClassifier(**{"depth": 2, "start": "zeros", **params})
+    before, at_the_bound = None, 0
+    for _ in range(steps):
+        label = int(rng.integers(4))
+        x = {i: float(v) for i, v in enumerate(values(rng, label)) if rng.random() < 0.8}
+        model.learn_one(x, label, w=weights(rng))
+        state = model.snapshot()
+        limit = model.max_norm
+        if model.algorithm == "stream":
+            limit /= state["scaler"]["mean_norm"]
+        norms = np.array(norms_of(state))
+        touched = np.ones(len(norms), dtype=bool)
+        if before is not None and len(before) == len(norms) and model.algorithm == "stream":
+            touched = norms != before
+        assert np.isfinite(norms).all()
+        assert (norms[touched] <= limit * (1 + 1e-9)).all(), (norms, limit)
+        at_the_bound += (norms > limit * (1 - 1e-9)).any()
+        before = norms
+    return at_the_bound
+
+
+def plain(rng, label):
+    return rng.normal(size=3) + np.array([label, -label, label % 2])
+
+
+def huge(rng, label):
+    return plain(rng, label) * 10.0 ** rng.integers(-150, 150, size=3)
+
+
+def some_weight(rng):
+    return float(10.0 ** rng.integers(-3, 4))
+
+
+PROJECTED = [
+    pytest.param({"algorithm": "paper", "learning_rate": 0.5, "max_norm": 3.0}, plain, id="paper"),
+    pytest.param({"max_norm": 3.0}, plain, id="stream"),
+    pytest.param({"algorithm": "paper", "max_norm": 1e-12}, plain, id="tiny bound"),
+    pytest.param({"max_norm": 1e-200}, plain, id="tinier bound"),
+    pytest.param({"algorithm": "paper", "max_norm": 1.0}, huge, id="huge values"),
+    pytest.param(
+        {"max_norm": 1.0, "momentum": 0.9, "batch_size": 3, "forgetting": 0.5}, huge,
+        id="huge values, momentum",
+    ),
+    pytest.param(
+        {"max_norm": 1.0, "momentum": 0.9, "algorithm": "paper", "hold": 5}, huge,
+        id="huge values, momentum, paper",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("params", "values"), PROJECTED)
+def test_no_step_leaves_the_bound(params, values):
+    assert check_projection(1500, values, some_weight, **params) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("params", "values"), PROJECTED[:2])
+def test_no_step_of_many_leaves_the_bound(params, values):
+    assert check_projection(100_000, values, some_weight, **params) > 2000
+
+
+# -------------------------------------------------------------------- trees to start from
+
+
+@tasks
+@pytest.mark.parametrize("start", ["axis", "co2"])
+def test_the_buffer_is_bounded_and_let_go(task, start):
+    X, y = blobs(1200, classes=4, features=20, spread=2.0)
+    rows, targets = as_dicts(X), targets_of(task, y.tolist(), as_dicts(X))
+    model = ESTIMATORS[task](start=start, warm_up=1000, depth=3)
+    without = ESTIMATORS[task](start="zeros", depth=3)
+    entry, row = 8 + 4, 8 + 4 + 8 + 8 * 3
+    for i, (x, target) in enumerate(zip(rows, targets, strict=True)):
+        model.learn_one(x, target)
+        without.learn_one(x, target)
+        extra = sys.getsizeof(model._core) - sys.getsizeof(without._core)
+        if i + 1 < 1000:
+            assert model.snapshot()["warm_up"]["n"] == i + 1
+            assert extra > (i + 1) * 20 * entry
+            # room for half as much again, never more
+            assert extra < 1.6 * (i + 33) * (20 * entry + row) + 20_000
+        else:
+            assert model.snapshot()["warm_up"]["n"] == 0
+            assert abs(extra) < 20_000
+
+
+@pytest.mark.parametrize("start", ["axis", "co2"])
+@pytest.mark.parametrize("algorithm", ["stream", "paper"])
+def test_a_tree_predicts_while_it_warms_up(algorithm, start):
+    X, y = blobs(900, classes=5, features=4, spread=2.0, seed=2)
+    rate = 0.05 if algorithm == "paper" else 1.0
+    model = NonGreedyTreeClassifier(
+        start=start, warm_up=1000, algorithm=algorithm, learning_rate=rate
+    )
+    hits = []
+    for x, label in zip(as_dicts(X), y.tolist(), strict=True):
+        hits.append(model.predict_one(x) == label)
+        model.learn_one(x, label)
+    assert model.snapshot()["warm_up"]["n"] == 900
+    majority = np.bincount(y).max() / len(y)
+    assert np.mean(hits[32:128]) > majority + 0.2
+    assert np.mean(hits[300:]) > majority + 0.4
+
+
+@tasks
+@pytest.mark.parametrize("start", ["zeros", "axis", "co2"])
+@pytest.mark.parametrize("algorithm", ["stream", "paper"])
+def test_nothing_depends_on_the_order_of_the_features(task, start, algorithm):
+    """But for the rounding of sums: the same splits and outputs, feature by feature."""
+    rows, targets = stream_of(task, "dense", n=250, seed=4)
+    rows = [{f"f{name}": value for name, value in x.items()} for x in rows]
+    for x in rows:
+        x["copy of f0"] = x["f0"]  # splits as well as f0
+        x["minus f1"] = -x["f1"]
+    rng = np.random.default_rng(0)
+    params = {
+        "start": start, "warm_up": 150, "depth": 3, "algorithm": algorithm,
+        "learning_rate": 0.05 if algorithm == "paper" else 1.0,
+    }  # fmt: skip
+    models = []
+    for _ in range(3):
+        names = [list(x) for x in rows]
+        for shuffled in names:
+            rng.shuffle(shuffled)
+        mixed = [{n: x[n] for n in order} for x, order in zip(rows, names, strict=True)]
+        models.append(learned(ESTIMATORS[task](**params), mixed, targets))
+    first, *others = models
+    for other in others:
+        for a, b in zip(
+            splits_of(first.snapshot()), splits_of(other.snapshot()), strict=True
+        ):
+            assert a.keys() == b.keys()
+            assert all(math.isclose(a[n], b[n], rel_tol=1e-6, abs_tol=1e-6) for n in a), (a, b)
+        a, b = first.snapshot()["outputs"], other.snapshot()["outputs"]
+        assert np.allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
+@tasks
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"start": "co2", "warm_up": 100},
+        {"start": "zeros", "batch_size": 7, "momentum": 0.5},
+        {"start": "axis", "warm_up": 50, "objective": "surrogate", "hold": 13},
+        {"start": "co2", "warm_up": 90, "objective": "surrogate", "hold": 11, "batch_size": 4,
+         "inference": "exact", "algorithm": "paper", "learning_rate": 0.05, "momentum": 0.3},
+    ],
+    ids=lambda params: ",".join(f"{k}={v}" for k, v in params.items()),
+)  # fmt: skip
+@pytest.mark.parametrize("trip", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_restart_anywhere_changes_nothing(task, params, trip):
+    """In the middle of the warm-up, of a mini-batch, of a round of stable SGD."""
+    rows, targets = stream_of(task, "changing", n=160)
+    if params.get("algorithm") == "paper":
+        rows = raw_scale(rows)
+    straight = ESTIMATORS[task](depth=3, **params)
+    traveller = ESTIMATORS[task](depth=3, **params)
+    for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
+        straight.learn_one(x, y)
+        if i % 3 == 1:
+            left_behind, before = traveller, pickle.dumps(traveller)
+            traveller = trip(traveller)
+            traveller.learn_one(x, y)
+            assert pickle.dumps(left_behind) == before
+        else:
+            traveller.learn_one(x, y)
+        assert pickle.dumps(traveller) == pickle.dumps(straight)
+    assert moved_splits(straight) > 0
+
+
+def test_zeros_are_a_full_tree_and_a_warm_start_fills_up_to_one():
+    X, y = blobs(200, classes=3, features=3, spread=2.0)
+    for depth in (1, 2, 6):
+        assert NonGreedyTreeClassifier(start="zeros", depth=depth).n_leaves == 2**depth
+        model = NonGreedyTreeClassifier(depth=depth, warm_up=50)
+        assert model.n_nodes == 1
+        model.learn_many(X, y)
+        assert model.n_leaves == 2**depth
+        literal = NonGreedyTreeClassifier(
+            depth=depth, warm_up=50, algorithm="paper", learning_rate=0.1
+        )
+        literal.learn_many(X, y)
+        assert 2 <= literal.n_leaves <= 2**depth
+        assert literal.height <= depth
+
+
+# ----------------------------------------------------------------------- parameters
+
+NOT_NUMBERS = [True, "1", None, [1.0], 1j]
+NOT_INTEGERS = [*NOT_NUMBERS, 1.0, math.nan]
+BAD_PARAMETERS = {
+    "depth": ([0, -1, 25, 2**40], NOT_INTEGERS, ["1", "24"]),
+    "max_norm": ([0, -1.0, math.nan, math.inf], NOT_NUMBERS, ["above 0"]),
+    "learning_rate": ([0, -1.0, math.nan, math.inf], NOT_NUMBERS, ["above 0"]),
+    "objective": (["", "Surrogate", "hope"], [0, None], ["'hope_and_fear'", "'surrogate'"]),
+    "fear": ([-0.1, math.nan, math.inf], NOT_NUMBERS, ["at least 0"]),
+    "forgetting": ([-0.1, 1, 1.0, math.nan], NOT_NUMBERS, ["at least 0", "below 1"]),
+    "inference": (["", "Fast", "slow"], [0, None, b"fast"], ["'fast'", "'exact'"]),
+    "start": (["", "random", "CO2"], [0, None], ["'zeros'", "'axis'", "'co2'"]),
+    "warm_up": ([0, 1, 10_000_001], NOT_INTEGERS, ["2", "10000000"]),
+    "momentum": ([-0.1, 1, math.nan], NOT_NUMBERS, ["at least 0", "below 1"]),
+    "batch_size": ([0, -5, 10**6 + 1], NOT_INTEGERS, ["1", "1000000"]),
+    "hold": ([-1, 10**9 + 1], NOT_INTEGERS, ["0", "1000000000"]),
+    "algorithm": (["", "Stream"], [0, None], ["'stream'", "'paper'"]),
+}
+MUTABLE = {"max_norm": 0.5, "learning_rate": 0.1, "fear": 2.0, "forgetting": 0.4}
+
+
+@pytest.mark.parametrize("name", BAD_PARAMETERS)
+@tasks
+def test_a_bad_parameter_is_named_with_what_is_allowed(task, name):
+    wrong, mistyped, allowed = BAD_PARAMETERS[name]
+    for value in wrong:
+        with pytest.raises(ValueError, match=rf"^{name} must be ") as caught:
+            ESTIMATORS[task](**{name: value})
+        assert repr(value) in str(caught.value)
+        assert all(bound in str(caught.value) for bound in allowed)
+    for value in mistyped:
+        with pytest.raises(TypeError, match=rf"^{name} must be ") as caught:
+            ESTIMATORS[task](**{name: value})
+        assert type(value).__name__ in str(caught.value)
+    assert set(BAD_PARAMETERS) == set(ESTIMATORS[task]()._get_params())
+
+
+@tasks
+@pytest.mark.parametrize("name", MUTABLE)
+def test_a_mutated_parameter_reaches_the_core(task, name):
+    rows, targets = stream_of(task, "dense", n=120)
+    base = {"start": "zeros", "depth": 3}
+    changed, made = ESTIMATORS[task](**base), ESTIMATORS[task](**base, **{name: MUTABLE[name]})
+    untouched = ESTIMATORS[task](**base)
+    changed.mutate({name: MUTABLE[name]})
+    for model in (changed, made, untouched):
+        learned(model, rows, targets)
+    assert pickle.dumps(changed) == pickle.dumps(made)
+    assert pickle.dumps(changed.snapshot()) != pickle.dumps(untouched.snapshot())
+    with pytest.raises((TypeError, ValueError), match=rf"^{name} must be "):
+        changed.mutate({name: -1.0})
+    assert pickle.dumps(changed) == pickle.dumps(made)
+    again = pickle.loads(pickle.dumps(changed))
+    setattr(again, name, MUTABLE[name] / 2)
+    setattr(changed, name, MUTABLE[name] / 2)
+    learned(again, rows, targets)
+    learned(changed, rows, targets)
+    assert pickle.dumps(changed) == pickle.dumps(again)
+
+
+@tasks
+@pytest.mark.parametrize("name", sorted(set(BAD_PARAMETERS) - set(MUTABLE)))
+def test_a_fixed_parameter_cannot_change(task, name):
+    model = ESTIMATORS[task]()
+    learned(model, *[part[:40] for part in stream_of(task)])
+    before = pickle.dumps(model)
+    with pytest.raises(AttributeError, match=name):
+        setattr(model, name, getattr(model, name))
+    with pytest.raises((AttributeError, ValueError), match=name):
+        model.mutate({name: getattr(model, name)})
+    assert pickle.dumps(model) == before
+
+
+@tasks
+def test_parameters_at_their_bounds(task):
+    X, y = blobs(60, classes=3, features=3, spread=2.0)
+    rows, targets = as_dicts(X), targets_of(task, y.tolist(), as_dicts(X))
+    for params in (
+        {"depth": 1, "warm_up": 2, "max_norm": 1e-300, "learning_rate": 1e-300, "fear": 0},
+        {"depth": 12, "max_norm": 1e300, "learning_rate": 1e300, "fear": 1e300, "warm_up": 20},
+        {"warm_up": 10_000_000, "batch_size": 10**6, "hold": 10**9, "momentum": 0.999999},
+        {"forgetting": 0.999999, "momentum": 0.99, "start": "zeros", "learning_rate": 1e200},
+        {"algorithm": "paper", "learning_rate": 1e308, "max_norm": 1e308, "start": "zeros"},
+        {"depth": np.int8(3), "max_norm": np.float32(2.0), "warm_up": np.int64(30)},
+    ):
+        model = learned(ESTIMATORS[task](**params), rows, targets)
+        assert all(answer_is_finite(model, x) for x in rows)
+        assert pickle.dumps(pickle.loads(pickle.dumps(model))) == pickle.dumps(model)
+
+
+def answer_is_finite(model, x):
+    if isinstance(model, NonGreedyTreeClassifier):
+        shares = list(model.predict_proba_one(x).values())
+        return all(0.0 <= share <= 1.0 for share in shares) and abs(sum(shares) - 1.0) < 1e-9
+    said = model.predict_one(x)
+    return all(math.isfinite(v) for v in (said.values() if isinstance(said, dict) else [said]))
+
+
+# ------------------------------------------------------------------- whatever may come
+
+extreme = st.one_of(
+    any_values,
+    st.sampled_from([1e300, -1e300, 1e-300, 5e-324, 1e154, -1e154, 1.7e308]),
+)
+extreme_weights = st.one_of(
+    st.sampled_from([0.0, 1.0, 1.0, 1e100, 1e-100, 5e-324, 1e50, 3.0]), st.floats(1e-6, 1e6)
+)
+extreme_numbers = st.one_of(
+    st.floats(-1e3, 1e3), st.sampled_from([0.0, 1e100, -1e100, 1e-300, 5e-324, 1e50, 7, True])
+)
+any_params = st.fixed_dictionaries(
+    {
+        "depth": st.integers(1, 5),
+        "max_norm": st.sampled_from([1e-300, 1e-3, 1.0, 1e3, 1e300]),
+        "learning_rate": st.sampled_from([1e-300, 0.01, 1.0, 100.0, 1e300]),
+        "objective": st.sampled_from(["hope_and_fear", "surrogate"]),
+        "fear": st.sampled_from([0.0, 0.3, 1.0, 1e200]),
+        "forgetting": st.sampled_from([0.0, 0.03, 0.999]),
+        "inference": st.sampled_from(["fast", "exact"]),
+        "start": st.sampled_from(["zeros", "axis", "co2"]),
+        "warm_up": st.sampled_from([2, 3, 10, 33, 1000]),
+        "momentum": st.sampled_from([0.0, 0.5, 0.99]),
+        "batch_size": st.sampled_from([1, 2, 5, 1000]),
+        "hold": st.sampled_from([0, 1, 4, 1000]),
+        "algorithm": st.sampled_from(["stream", "paper"]),
+    }
+)
+
+
+def numbers_for(task, y, numbers):
+    if task == "number":
+        return numbers[0]
+    return {"a": numbers[0], "b": numbers[1], 3: numbers[2]} if task == "numbers" else y
+
+
+def check_any_stream(task, params, stream, data):
+    pool = data.draw(st.lists(st.tuples(*[extreme_numbers] * 3), min_size=1, max_size=4))
+    model, again = ESTIMATORS[task](**params), ESTIMATORS[task](**params)
+    for i, (x, y, w) in enumerate(stream):
+        target = numbers_for(task, y, pool[i % len(pool)])
+        model.learn_one(x, target, w=w)
+        if i % 7 == 3:
+            again = pickle.loads(pickle.dumps(again))
+        again.learn_one(x, target, w=w)
+        if task != "classes" or model.labels:
+            assert answer_is_finite(model, x), (i, x, y, w)
+    state = model.snapshot()
+    assert pickle.dumps(again) == pickle.dumps(model)
+    assert not np.isnan(np.array(norms_of(state))).any()
+    # what waits or moves may be huge, but a NaN in it would never go away
+    for part in ("weights", "moving", "held"):
+        assert not np.isnan(state[part]["records"]).any(), part
+    assert not np.isnan(state["outputs"]).any()
+
+
+wild = streams(values=extreme, weights=extreme_weights, max_rows=12)
+
+
+@tasks
+@run(max_examples=60)
+@given(params=any_params, stream=wild, data=st.data())
+def test_any_stream_leaves_everything_finite(task, params, stream, data):
+    check_any_stream(task, params, stream, data)
+
+
+@pytest.mark.slow
+@tasks
+@run(max_examples=1500)
+@given(params=any_params, stream=wild, data=st.data())
+def test_many_streams_leave_everything_finite(task, params, stream, data):
+    check_any_stream(task, params, stream, data)
