@@ -590,6 +590,336 @@ def test_the_buffer_is_bounded_and_let_go(task, start):
     rows, targets = as_dicts(X), targets_of(task, y.tolist(), as_dicts(X))
     model = ESTIMATORS[task](start=start, warm_up=1000, depth=3)
     without = ESTIMATORS[task](start="zeros", depth=3)
+    a_row = 20 * (8 + 4) + 8 + 4 + 8 + 8 * 3
+    sizes = []
+    for i, (x, target) in enumerate(zip(rows, targets, strict=True)):
+        model.learn_one(x, target)
+        without.learn_one(x, target)
+        sizes.append(sys.getsizeof(model._core) - sys.getsizeof(without._core))
+        assert model.snapshot()["warm_up"]["n"] == (i + 1 if i + 1 < 1000 else 0)
+    # room for half as much again, never more; and besides the rows no more than without them
+    assert all(size < 1.6 * (i + 33) * a_row + 10_000 for i, size in enumerate(sizes[:999]))
+    assert sizes[998] > 999 * 20 * (8 + 4)
+    assert max(sizes[999:]) < 10_000
+
+
+@pytest.mark.parametrize("start", ["axis", "co2"])
+@pytest.mark.parametrize("algorithm", ["stream", "paper"])
+def test_the_warm_up_equals_the_reference(task, algorithm, start, objective, kind):
+    """Builds at 32, 64 and 100 rows, and what is learned between and after them."""
+    params = {
+        "start": start, "warm_up": 100, "depth": 3, "algorithm": algorithm,
+        "objective": objective, "learning_rate": RATES[algorithm],
+        "max_norm": 50.0 if algorithm == "paper" else 1000.0,
+    }  # fmt: skip
+    rows, targets = stream_of(task, kind, n=140, seed=1)
+    if algorithm == "paper":
+        rows = raw_scale(rows)
+    weights = np.random.default_rng(6).choice([0.5, 1.0, 2.0], size=len(rows)).tolist()
+    model = follow(task, params, rows, targets, weights, every=5)
+    assert model.snapshot()["warm_up"] == {"n_rows": 0, "due_at": 100, "n": 0}
+    assert model.height == 3
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"batch_size": 4, "momentum": 0.5},
+        {"objective": "surrogate", "hold": 30},
+        {"depth": 6, "inference": "exact"},
+        {"warm_up": 2},
+        {"warm_up": 33},
+    ],
+    ids=lambda params: ",".join(f"{k}={v}" for k, v in params.items()),
+)
+@tasks
+def test_the_warm_up_equals_the_reference_for_other_settings(task, params):
+    rows, targets = stream_of(task, "dense", n=110, seed=2)
+    params = {"start": "co2", "warm_up": 80, "depth": 3, **params}
+    follow(task, params, rows, targets, every=3)
+
+
+# ------------------------------------------------------------------------ inference
+
+
+def with_state(model, state):
+    """A model like this one in another state."""
+    again = ESTIMATORS[task_of(model)](**model._get_params())
+    core = model._new_core()
+    core.restore(state)
+    again.__dict__["_core"] = core
+    return again
+
+
+def task_of(model):
+    return next(task for task, estimator in ESTIMATORS.items() if isinstance(model, estimator))
+
+
+def random_tree(task, seed, depth=3, features=3, outputs=4, some_zero=False, **params):
+    """A full tree of random splits and leaves, on values as they are."""
+    rng = np.random.default_rng(seed)
+    n_outputs = 1 if task == "number" else outputs
+    model = ESTIMATORS[task](
+        algorithm="paper", start="zeros", depth=depth, learning_rate=1e-300, **params
+    )
+    for i in range(outputs):
+        y = {"classes": i, "number": float(i), "numbers": dict.fromkeys(range(outputs), 1.0)}[task]
+        model.learn_one({j: 1.0 for j in range(features)}, y)
+    state = model.snapshot()
+    n = model.n_nodes
+    weights = rng.normal(size=(n, features, 2))
+    nodes = state["nodes"]
+    nodes["bias"] = rng.normal(size=n)
+    if some_zero:
+        weights[::2] = nodes["bias"][::2] = 0.0
+    nodes["norm"] = (weights[:, :, 0] ** 2).sum(axis=1) + nodes["bias"] ** 2
+    state["weights"] = {
+        "starts": np.arange(n + 1) * features,
+        "keys": np.tile(np.arange(features, dtype=np.int32), n),
+        "records": weights.reshape(-1, 2),
+    }
+    leaves = state["links"]["left"] < 0
+    values = rng.normal(size=(leaves.sum(), n_outputs)) * 2
+    nodes["n_outputs"] = np.where(leaves, n_outputs, 0)
+    nodes["log_sum"][leaves] = np.log(np.exp(values).sum(axis=1))
+    nodes["visits"] = leaves
+    state["outputs"] = np.stack([values, np.ones_like(values)], axis=2).reshape(-1)
+    return with_state(model, state), values
+
+
+def scores_of(model, x):
+    """{split: w . x}."""
+    state = model.snapshot()
+    row = {**x, BIAS: 1.0}
+    left = state["links"]["left"]
+    return {
+        i: sum(weight * row.get(f, 0.0) for f, weight in split.items())
+        for i, split in enumerate(splits_of(state))
+        if left[i] >= 0
+    }
+
+
+def leaf_for(model, bits):
+    """f(h): the leaf that the decisions {split: -1 or +1} lead to."""
+    links, node = model.snapshot()["links"], 0
+    while links["left"][node] >= 0:
+        node = int(links["right" if bits[node] > 0 else "left"][node])
+    return node
+
+
+def loss_of(task, values, target):
+    if task == "classes":
+        return math.log(np.exp(values).sum()) - values[target]
+    return float(((values - target) ** 2).sum())
+
+
+def random_example(task, rng, features=3, outputs=4):
+    x = {j: float(v) for j, v in enumerate(rng.normal(size=features)) if rng.random() < 0.9}
+    if task == "classes":
+        return x, int(rng.integers(outputs))
+    return x, rng.normal(size=1 if task == "number" else outputs) * 2
+
+
+@tasks
+@pytest.mark.parametrize("some_zero", [False, True])
+@pytest.mark.parametrize("inference", ["exact", "fast"])
+def test_inference_equals_brute_force_over_all_decisions(task, inference, some_zero):
+    """max over g of g'Wx + l(f(g)) and over h of h'Wx - l(f(h)), with g, h in {-1, 1}^m."""
+    for seed in range(6):
+        model, values = random_tree(task, seed, some_zero=some_zero, inference=inference)
+        links = model.snapshot()["links"]
+        leaves = np.flatnonzero(links["left"] < 0).tolist()
+        outputs = dict(zip(leaves, values, strict=True))
+        rng = np.random.default_rng(seed)
+        for _ in range(6):
+            x, target = random_example(task, rng)
+            scores = scores_of(model, x)
+            signs = {i: 1 if s > 0 else -1 for i, s in scores.items()}
+            best = sum(abs(s) for s in scores.values())  # max over h of h'Wx
+            fears, hopes = {}, {}
+            if inference == "exact":
+                all_bits = itertools.product([-1, 1], repeat=len(scores))
+                ball = [dict(zip(scores, bits, strict=True)) for bits in all_bits]
+                assert len(ball) == 2**7
+            else:
+                ball = [signs, *({**signs, i: -signs[i]} for i in scores)]
+            for bits in ball:
+                leaf = leaf_for(model, bits)
+                loss = loss_of(task, outputs[leaf], target)
+                agreement = sum(bits[i] * s for i, s in scores.items()) - best
+                fears[leaf] = max(fears.get(leaf, -math.inf), agreement + loss)
+                hopes[leaf] = max(hopes.get(leaf, -math.inf), agreement - loss)
+            fear, hope, fear_value, hope_value = model._core.find(x, target)
+            assert fear_value == pytest.approx(max(fears.values()), rel=1e-12, abs=1e-12)
+            assert hope_value == pytest.approx(max(hopes.values()), rel=1e-12, abs=1e-12)
+            assert fears[fear] == pytest.approx(fear_value, rel=1e-12, abs=1e-12)
+            assert hopes[hope] == pytest.approx(hope_value, rel=1e-12, abs=1e-12)
+
+
+def scaled_weights(model, factor):
+    state = model.snapshot()
+    state["nodes"]["scale"] *= factor
+    return with_state(model, state)
+
+
+@tasks
+@pytest.mark.parametrize("inference", ["exact", "fast"])
+def test_the_surrogate_bounds_the_loss_and_tightens_as_weights_grow(task, inference):
+    """Proposition 1: for a > b the bound by a W is at most that by b W."""
+    gaps = 0
+    for seed in range(8):
+        tree, values = random_tree(task, seed, depth=4, inference=inference)
+        trees = {a: scaled_weights(tree, a) for a in (0.01, 0.1, 0.5, 1.0, 2.0, 10.0, 1e6)}
+        leaves = np.flatnonzero(tree.snapshot()["links"]["left"] < 0).tolist()
+        outputs = dict(zip(leaves, values, strict=True))
+        rng = np.random.default_rng(seed)
+        for _ in range(20):
+            x, target = random_example(task, rng)
+            signs = {i: 1 if s > 0 else -1 for i, s in scores_of(tree, x).items()}
+            loss = loss_of(task, outputs[leaf_for(tree, signs)], target)
+            found = [model._core.find(x, target) for model in trees.values()]
+            bounds = [fear_value for _, _, fear_value, _ in found]
+            assert all(bound >= loss - 1e-9 for bound in bounds)
+            assert all(a >= b - 1e-9 for a, b in itertools.pairwise(bounds))
+            assert bounds[-1] == pytest.approx(loss)
+            gaps += bounds[0] > bounds[-1] + 1e-6
+            # the ramp loss, max fear - cost + max hope, is what hope and fear descend on
+            assert all(-hope_value <= loss + 1e-9 for _, _, _, hope_value in found)
+    assert gaps > 50
+
+
+@tasks
+def test_the_bound_holds_while_the_tree_learns(task):
+    rows, targets = stream_of(task, "dense", n=400)
+    model = ESTIMATORS[task](start="zeros", depth=4)
+    learned(model, rows[:50], targets[:50])
+    for x, y in zip(rows[50:], targets[50:], strict=True):
+        if task == "classes":
+            loss = -math.log(model.predict_proba_one(x)[y])
+            _, _, fear_value, hope_value = model._core.find(x, y)
+        else:
+            said = model.predict_one(x)
+            said = [said] if task == "number" else list(said.values())
+            y_list = [y] if task == "number" else list(y.values())
+            state = model.snapshot()
+            deviation = np.sqrt(state["totals"][:, 1] / state["total"])
+            loss = sum(
+                0.5 * ((a - b) / d) ** 2
+                for a, b, d in zip(said, y_list, deviation, strict=True) if d > 0
+            )  # fmt: skip
+            _, _, fear_value, hope_value = model._core.find(x, y_list)
+        assert fear_value >= loss - 1e-9
+        assert -hope_value <= loss + 1e-9
+        model.learn_one(x, y)
+
+
+@pytest.mark.parametrize("objective", ["surrogate", "hope_and_fear"])
+def test_a_step_lowers_the_surrogate_of_its_example(objective):
+    """Not of every example, but of nearly all: the step is a gradient's."""
+    params = {"algorithm": "paper", "start": "axis", "warm_up": 32, "depth": 4, "fear": 1.0}
+    X, y = blobs(400, classes=4, features=3, spread=1.5)
+    model = NonGreedyTreeClassifier(learning_rate=0.01, objective=objective, **params)
+    model.learn_many(X[:100], y[:100])
+    moved = lower = 0
+    for x, label in zip(as_dicts(X[100:]), y[100:].tolist(), strict=True):
+        _, _, fear, hope = model._core.find(x, label)
+        model.learn_one(x, label)
+        _, _, new_fear, new_hope = model._core.find(x, label)
+        ramp = (fear, new_fear) if objective == "surrogate" else (fear - hope, new_fear - new_hope)
+        moved += ramp[0] != ramp[1]
+        lower += ramp[1] < ramp[0]
+    assert moved > 100
+    assert lower > 0.98 * moved
+
+
+# ----------------------------------------------------------------------- projection
+
+
+def norms_of(state):
+    """|w|^2 of every split, from the weights themselves."""
+    nodes, table = state["nodes"], state["weights"]
+    return [
+        (math.fsum(table["records"][a:b, 0] ** 2) + bias**2) * scale**2
+        for a, b, bias, scale in zip(
+            table["starts"], table["starts"][1:], nodes["bias"], nodes["scale"], strict=False
+        )
+    ]
+
+
+def check_projection(steps, values, weights, **params):
+    """Every split that a step touched is within the bound after it."""
+    rng = np.random.default_rng(1)
+    model = NonGreedyTreeClassifier(**{"depth": 2, "start": "zeros", **params})
+    before, at_the_bound = None, 0
+    for _ in range(steps):
+        label = int(rng.integers(4))
+        x = {i: float(v) for i, v in enumerate(values(rng, label)) if rng.random() < 0.8}
+        model.learn_one(x, label, w=weights(rng))
+        state = model.snapshot()
+        limit = model.max_norm
+        if model.algorithm == "stream":
+            limit /= state["scaler"]["mean_norm"]
+        norms = np.array(norms_of(state))
+        touched = np.ones(len(norms), dtype=bool)
+        if before is not None and len(before) == len(norms) and model.algorithm == "stream":
+            touched = norms != before
+        assert np.isfinite(norms).all()
+        assert (norms[touched] <= limit * (1 + 1e-9)).all(), (norms, limit)
+        at_the_bound += (norms > limit * (1 - 1e-9)).any()
+        before = norms
+    return at_the_bound
+
+
+def plain(rng, label):
+    return rng.normal(size=3) + np.array([label, -label, label % 2])
+
+
+def huge(rng, label):
+    return plain(rng, label) * 10.0 ** rng.integers(-150, 150, size=3)
+
+
+def some_weight(rng):
+    return float(10.0 ** rng.integers(-3, 4))
+
+
+PROJECTED = [
+    pytest.param({"algorithm": "paper", "learning_rate": 0.5, "max_norm": 3.0}, plain, id="paper"),
+    pytest.param({"max_norm": 3.0}, plain, id="stream"),
+    pytest.param({"algorithm": "paper", "max_norm": 1e-12}, plain, id="tiny bound"),
+    pytest.param({"max_norm": 1e-200}, plain, id="tinier bound"),
+    pytest.param({"algorithm": "paper", "max_norm": 1.0}, huge, id="huge values"),
+    pytest.param(
+        {"max_norm": 1.0, "momentum": 0.9, "batch_size": 3, "forgetting": 0.5}, huge,
+        id="huge values, momentum",
+    ),
+    pytest.param(
+        {"max_norm": 1.0, "momentum": 0.9, "algorithm": "paper", "hold": 5}, huge,
+        id="huge values, momentum, paper",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("params", "values"), PROJECTED)
+def test_no_step_leaves_the_bound(params, values):
+    assert check_projection(1500, values, some_weight, **params) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("params", "values"), PROJECTED[:2])
+def test_no_step_of_many_leaves_the_bound(params, values):
+    assert check_projection(100_000, values, some_weight, **params) > 2000
+
+
+# -------------------------------------------------------------------- trees to start from
+
+
+@tasks
+@pytest.mark.parametrize("start", ["axis", "co2"])
+def test_the_buffer_is_bounded_and_let_go(task, start):
+    X, y = blobs(1200, classes=4, features=20, spread=2.0)
+    rows, targets = as_dicts(X), targets_of(task, y.tolist(), as_dicts(X))
+    model = ESTIMATORS[task](start=start, warm_up=1000, depth=3)
+    without = ESTIMATORS[task](start="zeros", depth=3)
     entry, row = 8 + 4, 8 + 4 + 8 + 8 * 3
     for i, (x, target) in enumerate(zip(rows, targets, strict=True)):
         model.learn_one(x, target)

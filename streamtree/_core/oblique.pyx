@@ -523,13 +523,15 @@ cdef class ObliqueTree:
 
     cdef void _count_targets(self, const double* target, double weight) noexcept nogil:
         """Welford's mean and sum of squared deviations."""
-        cdef double difference
+        cdef double difference, share
         cdef int32_t i
         self.total += weight
+        share = weight / self.total
         for i in range(self.n_outputs):
             difference = target[i] - self.totals[2 * i]
-            self.totals[2 * i] += difference * weight / self.total
-            self.totals[2 * i + 1] += weight * difference * (target[i] - self.totals[2 * i])
+            self.totals[2 * i] += difference * share
+            # a product that no rounding makes negative
+            self.totals[2 * i + 1] += (1.0 - share) * weight * difference * difference
 
     cdef Py_ssize_t _path(self, int32_t leaf, int32_t* path) noexcept nogil:
         """The nodes from the root to a leaf; returns its depth."""
