@@ -38,6 +38,8 @@ cdef double NORM_OFFSET = 4.0
 # scores beyond this carry no information; the bound keeps every sum finite
 cdef double SCORE_LIMIT = 1e9
 cdef double OUTPUT_LIMIT = 1e100
+# beyond this a logit says no more, and the sum of exp would lose what sets two apart
+cdef double LOGIT_LIMIT = 1e4
 # log losses this close are equal: a leaf never taught and one taught to be even-handed tie
 cdef double TIE = 1e-12
 # a scale below this is multiplied into the weights, before they overflow
@@ -702,13 +704,14 @@ cdef class ObliqueTree:
         self, Node* node, int32_t i, double gradient, double step
     ) noexcept nogil:
         cdef double* output = &node.outputs[WIDTH * i]
+        cdef double limit = OUTPUT_LIMIT if self.is_regression else LOGIT_LIMIT
         if self.literal:
             output[0] -= self._rate * step
         else:
             output[1] += gradient * gradient
             output[0] -= OUTPUT_RATE * step / sqrt(output[1] + 1e-12)
         # far outside what is sensible, but finite
-        output[0] = min(max(output[0], -OUTPUT_LIMIT), OUTPUT_LIMIT)
+        output[0] = min(max(output[0], -limit), limit)
 
     cdef void _sum_outputs(self, Node* node) noexcept nogil:
         """ln of the sum of exp(output)."""
