@@ -108,7 +108,14 @@ cdef int table_locate_all(
     cdef Py_ssize_t live
     if absent == 0:
         return 0
-    live = table_count(table, width) if table.keys == NULL else table.size
+    live = table.size
+    if table.keys == NULL:
+        live = table_count(table, width)
+        # a dense table has slots for keys that do not live there yet: a rebuild loses them
+        for i in range(n):
+            absent += slots[i] >= 0 and is_zero(
+                &table.records[<size_t> slots[i] * width], width
+            )
     if table.keys == NULL or 4 * (live + absent) > 3 * <Py_ssize_t> table.capacity:
         rebuild(table, width, live + absent, universe)
     for i in range(n):
