@@ -100,6 +100,13 @@ cdef int32_t table_insert(Table* table, int width, int32_t key, int32_t universe
     return slot if slot >= 0 else place(table, key)
 
 
+cdef int table_reserve(
+    Table* table, int width, Py_ssize_t entries, int32_t universe
+) except -1 nogil:
+    """Give an empty table the layout that suits so many keys out of 0 … universe - 1."""
+    return rebuild(table, width, entries, universe) if entries else 0
+
+
 cdef int table_locate_all(
     Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t* slots
 ) except -1 nogil:
@@ -237,8 +244,8 @@ cdef class TableExport:
         np.cumsum([len(keys) for keys in self._keys], out=starts[1:])
         return {
             "starts": starts,
-            "keys": np.concatenate(self._keys),
-            "records": np.concatenate(self._records),
+            "keys": np.concatenate([np.empty(0, dtype=np.int32), *self._keys]),
+            "records": np.concatenate([np.empty((0, self._width)), *self._records]),
         }
 
 
