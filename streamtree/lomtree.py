@@ -73,9 +73,9 @@ class LOMTreeClassifier(StreamTreeClassifier):
     Notes
     -----
     Learning an example costs O(depth * non-zero features), with a prediction of probabilities
-    O(classes) on top. A node takes about 130 bytes, 16 for every feature met there and 32 for
-    every class met there. Streams sorted by class starve the rule (the mean score then is that of
-    the one class at hand): shuffle them if you can.
+    O(classes) on top. A node takes about 150 bytes, 16 for every feature met there and for every
+    class met there 32 while it is a leaf, 16 from then on. Streams sorted by class starve the
+    rule (the mean score then is that of the one class at hand): shuffle them if you can.
 
     References
     ----------

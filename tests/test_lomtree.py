@@ -65,6 +65,15 @@ def tables(state):
     ]
 
 
+def passages(state):
+    """What the classes have left at inner nodes as [{label: (trained, score_sum)}] by node."""
+    by_node = [{} for _ in state["nodes"]]
+    for label, table in enumerate(tables(state["passages"])):
+        for node, record in table.items():
+            by_node[node][label] = record
+    return by_node
+
+
 def assert_same_tree(model, reference):
     """The compiled model's snapshot holds what the reference holds, node by node."""
     state = model.snapshot()
@@ -73,6 +82,7 @@ def assert_same_tree(model, reference):
     assert model.n_nodes == len(reference.nodes)
     columns = [tuple(name) if isinstance(name, tuple) else name for name in state["features"]]
     models, classes = tables(state["models"]), tables(state["classes"])
+    passed = passages(state)
     for number, node in enumerate(reference.nodes):
         links, stats = state["links"][number], state["nodes"][number]
         for link, other in (
@@ -92,13 +102,19 @@ def assert_same_tree(model, reference):
         if not reference.is_paper:
             assert close(stats["bias_squares"], node.bias_squares)
             assert close(stats["next_test"], node.next_test)
-        for label in {reference.labels[key] for key in classes[number]} | set(node.votes):
-            record = classes[number].get(reference.labels.index(label), [0.0] * 4)
-            expected = [
-                of.get(label, 0.0)
-                for of in (node.votes, node.trained, node.score_sum, node.went_right)
-            ]
-            assert all(map(close, record, expected)), (number, label, record, expected)
+        # votes and sides matter at leaves, and only they keep them
+        kept = (
+            (node.votes, node.trained, node.score_sum, node.went_right)
+            if node.is_leaf
+            else (node.trained, node.score_sum)
+        )
+        found, other = (classes, passed) if node.is_leaf else (passed, classes)
+        assert not other[number]
+        for label in {reference.labels[key] for key in found[number]} | set().union(*kept):
+            record = found[number].get(reference.labels.index(label), [0.0] * len(kept))
+            expected = [of.get(label, 0.0) for of in kept]
+            same = [close(a, b) for a, b in zip(record, expected, strict=True)]
+            assert all(same), (number, label, record, expected)
         for feature in {columns[key] for key in models[number]} | set(node.weights):
             record = models[number].get(columns.index(feature), [0.0, 0.0])
             assert close(record[0], node.weights.get(feature, 0.0)), (number, feature)

@@ -19,7 +19,8 @@ def needed(model):
     """Bytes that the learned state takes at the least: the arrays of its snapshot."""
     state = model.snapshot()
     arrays = [state["nodes"], state["links"], state["scaler"]["columns"]]
-    arrays += [state[t][part] for t in ("models", "classes") for part in ("keys", "records")]
+    for table in ("models", "classes", "passages"):
+        arrays += [state[table][part] for part in ("keys", "records")]
     return sum(array.nbytes for array in arrays)
 
 

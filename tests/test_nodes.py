@@ -11,7 +11,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from strategies import settings, streams
 from streams import as_dicts, blobs
-from test_lomtree import tables, tree_of
+from test_lomtree import passages, tables, tree_of
 from test_tables import assert_tables_in_order
 
 from streamtree import LOMTreeClassifier
@@ -21,7 +21,7 @@ def assert_sound(model, total_weight):
     """Links, sizes, votes, counts: everything that must hold whatever was learned."""
     state = model.snapshot()
     tree, nodes = tree_of(state), state["nodes"]
-    records = tables(state["classes"])
+    records, passed = tables(state["classes"]), passages(state)
     leaves = [node for node, (_, left, _) in tree.items() if left < 0]
     assert model.n_splits == model.n_nodes // 2 == len(tree) - len(leaves)
     assert model.n_leaves == len(leaves)
@@ -31,6 +31,11 @@ def assert_sound(model, total_weight):
         stats = nodes[node]
         if left >= 0:
             assert stats["size"] == min(nodes[left]["size"], nodes[right]["size"])
+            assert not records[node]
+            trained = math.fsum(trained for trained, _ in passed[node].values())
+            assert stats["trained"] == pytest.approx(trained, rel=1e-9, abs=1e-300)
+            continue
+        assert not passed[node]
         # relative: votes are divided among children and added up again
         votes = math.fsum(record[0] for record in records[node].values())
         assert stats["votes"] == pytest.approx(votes, rel=1e-9, abs=1e-300)

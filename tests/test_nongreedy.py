@@ -276,7 +276,7 @@ def test_new_columns_new_classes_and_weights_as_in_the_reference(task, params):
 @pytest.mark.parametrize("start", ["axis", "co2"])
 @pytest.mark.parametrize("algorithm", ["stream", "paper"])
 def test_the_warm_up_equals_the_reference(task, algorithm, start, objective, kind):
-    """Builds at 32, 64 and 100 rows, and what is learned between and after them."""
+    """Builds at 32 and 100 rows, and what is learned between and after them."""
     params = {
         "start": start, "warm_up": 100, "depth": 3, "algorithm": algorithm,
         "objective": objective, "learning_rate": RATES[algorithm],

@@ -27,10 +27,15 @@ def assert_survives_a_trip(model):
 def assert_tables_in_order(model):
     """Keys ascend in every table, records are not all zero, and every key exists."""
     state = model.snapshot()
-    for part, universe in (("models", len(state["features"])), ("classes", len(state["labels"]))):
+    n_columns, n_labels = len(state["features"]), len(state["labels"])
+    for part, n_tables, universe in (
+        ("models", model.n_nodes, n_columns),
+        ("classes", model.n_nodes, n_labels),
+        ("passages", n_labels, model.n_nodes),
+    ):
         starts, keys, records = (state[part][name] for name in ("starts", "keys", "records"))
         assert starts[0] == 0
-        assert len(starts) == model.n_nodes + 1
+        assert len(starts) == n_tables + 1
         assert starts[-1] == len(keys) == len(records)
         assert ((keys >= 0) & (keys < universe)).all()
         new_table = np.zeros(len(keys) + 1, dtype=bool)
@@ -163,6 +168,7 @@ def test_columns_that_no_one_uses_change_nothing(extra):
     assert len(b["features"]) == 6 * extra + 6
     assert pickle.dumps(a["nodes"]) == pickle.dumps(b["nodes"])
     assert pickle.dumps(a["classes"]) == pickle.dumps(b["classes"])
+    assert pickle.dumps(a["passages"]) == pickle.dumps(b["passages"])
     assert np.array_equal(a["models"]["records"], b["models"]["records"])
     assert np.array_equal(a["models"]["keys"] * (extra + 1), b["models"]["keys"])
     assert lean.n_splits > 3

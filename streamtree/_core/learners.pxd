@@ -27,6 +27,8 @@ cdef class Learner:
 cdef class ClassifierCore(Learner):
     cdef readonly LabelIndex labels
 
+    cdef void expect(self, int32_t label) noexcept nogil
+    cdef void approach(self, int32_t label) noexcept nogil
     cdef int learn_row(self, Row row, int32_t label, double weight) except -1 nogil
     cdef int32_t predict_row(self, Row row) noexcept nogil
     cdef void predict_proba_row(self, Row row, double* out) noexcept nogil

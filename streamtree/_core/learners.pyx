@@ -144,6 +144,12 @@ cdef class ClassifierCore(Learner):
     def __cinit__(self, *args, **kwargs):
         self.labels = LabelIndex()
 
+    cdef void expect(self, int32_t label) noexcept nogil:
+        """An example of this class is to come: ask for the memory that it will need."""
+
+    cdef void approach(self, int32_t label) noexcept nogil:
+        """It is the next one: what `expect` asked for is there, and says what else to ask for."""
+
     cdef int learn_row(self, Row row, int32_t label, double weight) except -1 nogil:
         raise NotImplementedError
 
@@ -165,11 +171,13 @@ cdef class ClassifierCore(Learner):
                 return
             n_labels = self.labels.size
             label = self.labels.add(y)
+            self.expect(label)
             try:
                 self.commit_example()
             except BaseException:
                 self.labels.truncate(n_labels)
                 raise
+            self.approach(label)
             self.scaler.learn(self.raw, False, self.scaled)
             self.learn_row(self.scaled.row(), label, w)
         finally:
@@ -199,6 +207,8 @@ cdef class ClassifierCore(Learner):
             source.bind(columns)
             with nogil:
                 for i in range(source.n_rows):
+                    self.expect(numbers[min(i + 1, source.n_rows - 1)])
+                    self.approach(numbers[i])
                     source.read(i, self.scaler, self.raw)
                     self.scaler.learn(self.raw, source.is_sparse, self.scaled)
                     self.learn_row(

@@ -11,13 +11,13 @@ from streamtree._core.labels cimport LabelIndex
 from streamtree._core.learners cimport ClassifierCore
 from streamtree._core.linear cimport adagrad_step, dot, sgd_step
 from streamtree._core.losses cimport loss_reach, loss_slope
-from streamtree._core.memory cimport prefetch, regrown
+from streamtree._core.memory cimport prefetch, regrown_lines
 from streamtree._core.nodes cimport ROOT, BinaryTree, Link
 from streamtree._core.rng cimport random_sign
 from streamtree._core.scaling cimport ColumnScaler
 from streamtree._core.tables cimport (
     Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
-    table_locate, table_locate_all, table_prefetch, table_sorted_slots,
+    table_locate, table_locate_all, table_prefetch, table_reserve, table_sorted_slots,
 )
 from streamtree._core.types cimport Row
 
@@ -26,7 +26,10 @@ import numpy as np
 cdef enum:
     MODEL_WIDTH = 2     # weight, sum of squared gradients
     CLASS_WIDTH = 4     # a ClassRecord
+    PASSAGE_WIDTH = 2   # a Passage
     PREFETCHED_RECORDS = 32
+    TRAIL_LENGTH = 26   # a Trail fills two cache lines
+    LOOKAHEAD = 2       # levels
 
 # What a row's squared norm is taken to be at least: without it, rows of two or three words learn
 # by leaps.
@@ -38,10 +41,23 @@ cdef double MIN_SIDE = 0.02
 cdef double FIXED_POINT = 2.0 ** 40
 
 
-cdef struct ClassRecord:
-    double votes        # l(y): weight of the class at a leaf, inherited and seen
+cdef struct Passage:
+    # what a class has left at a node
     double trained      # n(y): weight of the class that trained the node's model
     double score_sum    # m(y)
+
+
+cdef struct Trail:
+    Table passages                  # inner node -> Passage
+    # The nodes that the last example of the class passed, by depth, 0 behind the last one. The
+    # next one likely takes the same way: nothing but a hint what to ask memory for.
+    int32_t nodes[TRAIL_LENGTH]
+
+
+cdef struct ClassRecord:
+    # what a leaf knows of a class
+    double votes        # l(y): weight of the class, inherited and seen
+    Passage passage
     double right        # weight of the class that the model, before training, sent right
 
 
@@ -50,8 +66,9 @@ cdef struct LomNode:
     double bias_squares
     double trained              # sum of n(y) over the classes
     double score_sum            # sum of m(y)
-    double right                # weight that the model, before training, sent right
     double size                 # C: of a leaf, its weight; else the smallest leaf's below
+    # the rest serves leaves
+    double right                # weight that the model, before training, sent right
     double votes                # sum of l(y)
     double majority_votes
     double next_test            # the `trained` at which a leaf next asks whether to split
@@ -60,19 +77,35 @@ cdef struct LomNode:
 
 
 cdef struct Node:
-    # what one visit needs lies together: two cache lines and the tables they point to
-    LomNode stats
+    # a visit needs the first cache line of the two and the table that it points to
     Table model                 # column -> weight, sum of squared gradients
-    Table classes               # class -> ClassRecord
+    LomNode stats
+    Table classes               # of a leaf: class -> ClassRecord
+
+
+cdef inline double share_right(const ClassRecord* record, double overall) noexcept nogil:
+    """The share of a class that goes right when its leaf, which sent `overall` there, splits."""
+    if record.passage.trained > 0.0:
+        return record.right / record.passage.trained
+    return 1.0 if overall >= 0.5 else 0.0
 
 
 @cython.final
 cdef class LomTreeCore(ClassifierCore):
-    """State and algorithm; parameters are validated by `LOMTreeClassifier`."""
+    """State and algorithm; parameters are validated by `LOMTreeClassifier`.
+
+    Leaves keep a table of their classes, for what they do with it concerns all of them. Of the
+    inner nodes every class keeps a table: what an example of the class reads on its way down
+    then lies together, however many classes there are.
+    """
 
     cdef BinaryTree tree
     cdef Node* nodes
+    cdef void* node_block       # the memory in which they lie
     cdef int32_t capacity
+    cdef Trail* trails          # by class
+    cdef void* trail_block
+    cdef int32_t n_trails
     cdef size_t _bytes
     cdef readonly Py_ssize_t n_splits
     cdef readonly Py_ssize_t n_swaps
@@ -110,30 +143,50 @@ cdef class LomTreeCore(ClassifierCore):
         self.split_z = split_z
 
     def __dealloc__(self):
-        cdef int32_t node
+        cdef int32_t node, label
         if self.tree is not None:
             for node in range(self.tree.size if self.capacity else 0):
                 table_free(&self.nodes[node].model)
                 table_free(&self.nodes[node].classes)
-        free(self.nodes)
+        free(self.node_block)
+        for label in range(self.n_trails):
+            table_free(&self.trails[label].passages)
+        free(self.trail_block)
 
     def __sizeof__(self):
-        cdef int32_t node
+        cdef int32_t node, label
         # while another call learns, the tables move about: then the size last known is the answer
         if not self.is_learning:
             self._bytes = self.capacity * sizeof(Node)
             for node in range(self.tree.size):
                 self._bytes += table_bytes(&self.nodes[node].model, MODEL_WIDTH)
                 self._bytes += table_bytes(&self.nodes[node].classes, CLASS_WIDTH)
+            self._bytes += self.n_trails * sizeof(Trail)
+            for label in range(self.n_trails):
+                self._bytes += table_bytes(&self.trails[label].passages, PASSAGE_WIDTH)
         return object.__sizeof__(self) + self._bytes
 
     cdef int _reserve(self, int32_t capacity) except -1 nogil:
         if capacity <= self.capacity:
             return 0
         capacity += capacity // 2
-        self.nodes = <Node*> regrown(self.nodes, capacity * sizeof(Node))
+        self.nodes = <Node*> regrown_lines(
+            &self.node_block, self.nodes, self.capacity * sizeof(Node), capacity * sizeof(Node)
+        )
         memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
         self.capacity = capacity
+        return 0
+
+    cdef int _reserve_trails(self, int32_t size) except -1 nogil:
+        cdef int32_t capacity = size + size // 2
+        if size <= self.n_trails:
+            return 0
+        self.trails = <Trail*> regrown_lines(
+            &self.trail_block, self.trails, self.n_trails * sizeof(Trail),
+            capacity * sizeof(Trail),
+        )
+        memset(&self.trails[self.n_trails], 0, (capacity - self.n_trails) * sizeof(Trail))
+        self.n_trails = capacity
         return 0
 
     cdef void _clear(self, int32_t node, int32_t majority) noexcept nogil:
@@ -169,24 +222,76 @@ cdef class LomTreeCore(ClassifierCore):
             slot = table_insert(table, CLASS_WIDTH, label, self.labels.size)
         return <ClassRecord*> &table.records[<size_t> slot * CLASS_WIDTH]
 
+    cdef inline Passage* _passage(self, int32_t node, int32_t label) except NULL nogil:
+        """What a class has left at an inner node."""
+        cdef Table* table = &self.trails[label].passages
+        cdef int32_t slot = table_find(table, node)
+        if slot < 0:
+            slot = table_insert(table, PASSAGE_WIDTH, node, self.tree.size)
+        return <Passage*> &table.records[<size_t> slot * PASSAGE_WIDTH]
+
+    cdef void expect(self, int32_t label) noexcept nogil:
+        if label < self.n_trails:
+            prefetch(&self.trails[label].passages)
+            prefetch(&self.trails[label].nodes[TRAIL_LENGTH - 1])
+
+    cdef void approach(self, int32_t label) noexcept nogil:
+        cdef const Trail* trail
+        cdef int32_t depth, node = ROOT
+        if label >= self.n_trails:
+            return
+        trail = &self.trails[label]
+        table_prefetch(&trail.passages, PASSAGE_WIDTH, ROOT)
+        for depth in range(1, TRAIL_LENGTH):
+            if trail.nodes[depth] <= 0:
+                break
+            node = trail.nodes[depth]
+            prefetch(&self.nodes[node])
+            table_prefetch(&trail.passages, PASSAGE_WIDTH, node)
+        if node != ROOT:
+            # the last one was a leaf, whose size is compared with that of its sibling
+            prefetch(&self.nodes[node].classes)
+            prefetch(&self.nodes[self.tree.sibling(node)])
+
     cdef int learn_row(self, Row row, int32_t label, double weight) except -1 nogil:
         cdef int32_t node = ROOT
-        cdef bint goes_right
+        cdef int32_t depth = 0
+        cdef double before
+        cdef ClassRecord* record
+        cdef Trail* trail
+        self._reserve_trails(label + 1)
+        trail = &self.trails[label]
         # longer rows take smaller steps, short ones not much larger
         self.rate = self.learning_rate
         if not self.literal:
             self.rate /= self.scaler.mean_norm + NORM_OFFSET
         while True:
+            if depth < TRAIL_LENGTH - LOOKAHEAD and trail.nodes[depth] == node:
+                if trail.nodes[depth + LOOKAHEAD] > 0:
+                    self._prefetch_tables(trail.nodes[depth + LOOKAHEAD], row, label)
+            else:
+                self._prefetch_below(node, row, label)
+                if depth < TRAIL_LENGTH:
+                    trail.nodes[depth] = node
+            depth += 1
             if self.tree.links[node].left < 0:
-                self._vote(node, self._class_record(node, label), label, weight)
+                record = self._class_record(node, label)
+                self._vote(node, record, label, weight)
                 if not self.literal:
-                    self._learn_at_leaf(node, row, label, weight)
-                    return 0
+                    self._learn_at_leaf(node, record, row, label, weight)
+                    break
                 if not self._is_mixed(node) or not self._split(node):
                     self._resize(node, self.nodes[node].stats.size + weight)
-                    return 0
-            goes_right = self._train(node, row, label, weight)
-            node = self.tree.links[node].right if goes_right else self.tree.links[node].left
+                    break
+            if self._train(
+                node, self._passage(node, label), row, label, weight, &before
+            ) > 0.0:
+                node = self.tree.links[node].right
+            else:
+                node = self.tree.links[node].left
+        if depth < TRAIL_LENGTH:
+            trail.nodes[depth] = 0
+        return 0
 
     cdef inline void _prefetch_below(self, int32_t node, Row row, int32_t label) noexcept nogil:
         """Ask for what a visit to either child needs, and for the heads of the grandchildren.
@@ -205,19 +310,22 @@ cdef class LomTreeCore(ClassifierCore):
         cdef const Table* model = &self.nodes[node].model
         cdef Py_ssize_t i
         if label >= 0:
-            table_prefetch(&self.nodes[node].classes, CLASS_WIDTH, label)
+            if self.tree.links[node].left < 0:
+                table_prefetch(&self.nodes[node].classes, CLASS_WIDTH, label)
+            else:
+                table_prefetch(&self.trails[label].passages, PASSAGE_WIDTH, node)
         if model.keys == NULL:
             # four records to a cache line; long rows are left to the hardware
             for i in range(0, min(row.n, PREFETCHED_RECORDS), 4):
                 prefetch(&model.records[MODEL_WIDTH * i])
+            # the table need not begin where a cache line does
+            prefetch(&model.records[MODEL_WIDTH * min(row.n, PREFETCHED_RECORDS)])
 
     cdef inline void _prefetch_heads(self, int32_t node) noexcept nogil:
         cdef const Link* link = &self.tree.links[node]
         if link.left >= 0:
-            prefetch(&self.nodes[link.left].stats)
-            prefetch(&self.nodes[link.left].model)
-            prefetch(&self.nodes[link.right].stats)
-            prefetch(&self.nodes[link.right].model)
+            prefetch(&self.nodes[link.left])
+            prefetch(&self.nodes[link.right])
 
     cdef void _vote(self, int32_t node, ClassRecord* record, int32_t label,
                     double weight) noexcept nogil:
@@ -228,14 +336,18 @@ cdef class LomTreeCore(ClassifierCore):
             stats.majority_votes = record.votes
             stats.majority = label
 
-    cdef int _learn_at_leaf(self, int32_t node, Row row, int32_t label,
+    cdef int _learn_at_leaf(self, int32_t node, ClassRecord* record, Row row, int32_t label,
                             double weight) except -1 nogil:
         """A leaf trains its model before it splits, so that there is something to judge."""
         cdef LomNode* stats = &self.nodes[node].stats
+        cdef double before
         self._resize(node, stats.votes)
         if self.n_splits >= self.max_splits and not self._is_swap_worth(node, ROOT):
             return 0
-        self._train(node, row, label, weight)
+        self._train(node, &record.passage, row, label, weight, &before)
+        if before > 0.0:
+            record.right += weight
+            stats.right += weight
         if stats.trained >= stats.next_test:
             # a test reads every class of the leaf: many classes, fewer tests
             stats.next_test = stats.trained + max(self.grace_period, 0.25 * stats.n_classes)
@@ -243,27 +355,23 @@ cdef class LomTreeCore(ClassifierCore):
                 self._split(node)
         return 0
 
-    cdef bint _train(self, int32_t node, Row row, int32_t label,
-                     double weight) except -1 nogil:
-        """One step towards the label's side; returns whether the example then goes right."""
+    cdef double _train(self, int32_t node, Passage* passage, Row row, int32_t label,
+                       double weight, double* before) except? -1 nogil:
+        """One step towards the label's side; returns the score then, leaves the one before."""
         cdef LomNode* stats = &self.nodes[node].stats
         cdef int32_t* slots
         cdef Py_ssize_t absent
         cdef double score, updated, target, slope, counted
         cdef bint goes_left
-        cdef ClassRecord* record
         cdef double* records
-        # what comes after the score is fetched from memory while the score is computed
-        self._prefetch_below(node, row, label)
-        updated = score = self._score(node, row, &slots, &absent)
-        record = self._class_record(node, label)
+        before[0] = updated = score = self._score(node, row, &slots, &absent)
         # E > e(y) with the quotients multiplied out; while n(y) = 0, e(y) counts as 0
-        if record.trained > 0.0:
-            goes_left = stats.score_sum * record.trained > record.score_sum * stats.trained
+        if passage.trained > 0.0:
+            goes_left = stats.score_sum * passage.trained > passage.score_sum * stats.trained
         else:
             goes_left = stats.score_sum > 0.0
         target = -1.0 if goes_left else 1.0
-        if self.is_seeded and record.trained == 0:
+        if self.is_seeded and passage.trained == 0:
             target = random_sign(self.seed, node, label)
         slope = weight * loss_slope(self.loss, score, target)
         if slope != 0.0:
@@ -286,14 +394,11 @@ cdef class LomTreeCore(ClassifierCore):
         # The paper counts the updated score. The score before the update measures better: it
         # is what an example that is not learned would get.
         counted = updated if self.literal else score
-        record.trained += weight
-        record.score_sum += weight * counted
+        passage.trained += weight
+        passage.score_sum += weight * counted
         stats.trained += weight
         stats.score_sum += weight * counted
-        if counted > 0.0:
-            record.right += weight
-            stats.right += weight
-        return updated > 0.0
+        return updated
 
     # --------------------------------------------------------------- growth and swaps
 
@@ -318,17 +423,17 @@ cdef class LomTreeCore(ClassifierCore):
         cdef int32_t slot
         cdef int n_classes = 0
         for slot in range(table.capacity):
-            if records[slot].trained <= 0.0:
+            if records[slot].passage.trained <= 0.0:
                 continue
             n_classes += 1
             term = 0.0
-            left = records[slot].trained - records[slot].right
+            left = records[slot].passage.trained - records[slot].right
             if records[slot].right > 0.0:
                 term += records[slot].right * log(
-                    records[slot].right / (records[slot].trained * share)
+                    records[slot].right / (records[slot].passage.trained * share)
                 )
             if left > 0.0:
-                term += left * log(left / (records[slot].trained * (1.0 - share)))
+                term += left * log(left / (records[slot].passage.trained * (1.0 - share)))
             statistic += <int64_t> (term / stats.trained * FIXED_POINT)
         stats.n_classes = n_classes
         if n_classes < 2 or share <= MIN_SIDE or share >= 1.0 - MIN_SIDE:
@@ -388,6 +493,7 @@ cdef class LomTreeCore(ClassifierCore):
             left, right = smallest, self.tree.links[smallest].parent
             sibling = self.tree.sibling(smallest)
             self.tree.detach(smallest)
+            self._forget_passages(right)
             self._update_smallest(sibling)
             self.n_swaps += 1
         self._clear(left, self.nodes[node].stats.majority)
@@ -398,6 +504,7 @@ cdef class LomTreeCore(ClassifierCore):
             self.nodes[right].stats.size = self.nodes[node].stats.size - self.nodes[left].stats.size
         else:
             self._bequeath(node, left, right)
+        self._hand_over_passages(node)
         self._update_smallest(left)
         return True
 
@@ -411,15 +518,18 @@ cdef class LomTreeCore(ClassifierCore):
         cdef const ClassRecord* record
         cdef int32_t label
         cdef double share, overall = self.nodes[node].stats.right / self.nodes[node].stats.trained
-        cdef Py_ssize_t i, n
+        cdef Py_ssize_t i, n, n_left = 0, n_right = 0
         cdef int32_t* slots = table_sorted_slots(table, CLASS_WIDTH, &n)
+        for i in range(n):
+            share = share_right(&(<const ClassRecord*> table.records)[slots[i]], overall)
+            n_left += share < 1.0
+            n_right += share > 0.0
+        table_reserve(&self.nodes[left].classes, CLASS_WIDTH, n_left, self.labels.size)
+        table_reserve(&self.nodes[right].classes, CLASS_WIDTH, n_right, self.labels.size)
         for i in range(n):
             record = &(<const ClassRecord*> table.records)[slots[i]]
             label = slots[i] if table.keys == NULL else table.keys[slots[i]]
-            if record.trained > 0.0:
-                share = record.right / record.trained
-            else:
-                share = 1.0 if overall >= 0.5 else 0.0
+            share = share_right(record, overall)
             if share > 0.0:
                 self._vote(right, self._class_record(right, label), label, share * record.votes)
             if share < 1.0:
@@ -430,6 +540,33 @@ cdef class LomTreeCore(ClassifierCore):
         self.nodes[left].stats.size = self.nodes[left].stats.votes
         self.nodes[right].stats.size = self.nodes[right].stats.votes
         return 0
+
+    cdef int _hand_over_passages(self, int32_t node) except -1 nogil:
+        """Now that a leaf is an inner node, its classes keep what they left there."""
+        cdef Table* table = &self.nodes[node].classes
+        cdef const ClassRecord* records = <const ClassRecord*> table.records
+        cdef int32_t slot
+        for slot in range(table.capacity):
+            if records[slot].passage.trained > 0.0:
+                self._passage(
+                    node, slot if table.keys == NULL else table.keys[slot]
+                )[0] = records[slot].passage
+        table_free(table)
+        return 0
+
+    cdef void _forget_passages(self, int32_t node) noexcept nogil:
+        """Before an inner node is recycled: a zero record is as good as none."""
+        cdef int32_t label, slot, ahead
+        for label in range(self.n_trails):
+            # one after the other, each would wait for memory
+            ahead = min(label + 16, self.n_trails - 1)
+            table_prefetch(&self.trails[ahead].passages, PASSAGE_WIDTH, node)
+            slot = table_find(&self.trails[label].passages, node)
+            if slot >= 0:
+                memset(
+                    &self.trails[label].passages.records[<size_t> slot * PASSAGE_WIDTH], 0,
+                    sizeof(Passage),
+                )
 
     cdef void _resize(self, int32_t leaf, double size) noexcept nogil:
         self.nodes[leaf].stats.size = size
@@ -541,10 +678,13 @@ cdef class LomTreeCore(ClassifierCore):
 
     def mean_depth(self):
         """The depth of the leaves, weighted by the examples that each has seen."""
-        depths = self.depths()
-        state = self.snapshot()
-        leaves = state["links"]["left"] < 0
-        weights = state["nodes"]["votes"][leaves]
+        self.begin_predicting()
+        try:
+            depths = self.tree.depths()
+            leaves = self.tree.snapshot()["left"] < 0
+            weights = self._stats()["votes"][leaves]
+        finally:
+            self.n_predicting -= 1
         total = weights.sum()
         return float((depths[leaves] * weights).sum() / total) if total > 0 else 0.0
 
@@ -569,12 +709,16 @@ cdef class LomTreeCore(ClassifierCore):
             self.n_predicting -= 1
 
     cdef dict _state(self):
-        cdef int32_t node
+        cdef int32_t node, label
         cdef TableExport models = TableExport(MODEL_WIDTH)
         cdef TableExport classes = TableExport(CLASS_WIDTH)
+        cdef TableExport passages = TableExport(PASSAGE_WIDTH)
         for node in range(self.tree.size):
             models.add(&self.nodes[node].model)
             classes.add(&self.nodes[node].classes)
+        self._reserve_trails(self.labels.size)
+        for label in range(self.labels.size):
+            passages.add(&self.trails[label].passages)
         return {
             "features": list(self.features.names),
             "labels": list(self.labels.labels),
@@ -583,6 +727,7 @@ cdef class LomTreeCore(ClassifierCore):
             "nodes": self._stats(),
             "models": models.arrays(),
             "classes": classes.arrays(),
+            "passages": passages.arrays(),
             "n_splits": self.n_splits,
             "n_swaps": self.n_swaps,
         }
@@ -590,7 +735,7 @@ cdef class LomTreeCore(ClassifierCore):
     def restore(self, state):
         """Take over what `snapshot` gave; the core must be new, with the same parameters."""
         cdef const LomNode[::1] stats = state["nodes"]
-        cdef int32_t node
+        cdef int32_t node, label
         self.features = FeatureIndex(state["features"])
         self.labels = LabelIndex(state["labels"])
         self.scaler.restore(state["scaler"])
@@ -603,6 +748,12 @@ cdef class LomTreeCore(ClassifierCore):
             )
             import_table(
                 &self.nodes[node].classes, CLASS_WIDTH, self.labels.size, state["classes"], node
+            )
+        self._reserve_trails(self.labels.size)
+        for label in range(self.labels.size):
+            import_table(
+                &self.trails[label].passages, PASSAGE_WIDTH, self.tree.size, state["passages"],
+                label,
             )
         self.n_splits = state["n_splits"]
         self.n_swaps = state["n_swaps"]

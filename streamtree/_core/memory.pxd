@@ -1,6 +1,8 @@
 """Memory that grows, with one error for all, and memory that is asked for early."""
 
-from libc.stdlib cimport realloc
+from libc.stdint cimport uintptr_t
+from libc.stdlib cimport free, malloc, realloc
+from libc.string cimport memcpy
 
 
 cdef inline void* regrown(void* block, size_t size) except NULL nogil:
@@ -10,6 +12,22 @@ cdef inline void* regrown(void* block, size_t size) except NULL nogil:
         with gil:
             raise MemoryError("streamtree: the model found no memory to grow")
     return grown
+
+
+cdef inline void* regrown_lines(
+    void** block, const void* lines, size_t used, size_t size
+) except NULL nogil:
+    """As `regrown`, beginning on a cache line; `block` is what is to be freed."""
+    cdef void* grown = malloc(size + 63)
+    cdef void* start = <void*> ((<uintptr_t> grown + 63) & ~<uintptr_t> 63)
+    if grown == NULL:
+        with gil:
+            raise MemoryError("streamtree: the model found no memory to grow")
+    if used:
+        memcpy(start, lines, used)
+    free(block[0])
+    block[0] = grown
+    return start
 
 
 cdef extern from *:

@@ -117,6 +117,7 @@ cdef class ObliqueTree:
     cdef double _score_once(self, int32_t node, Row row) noexcept nogil
     cdef int32_t _turn(self, int32_t node, double score) noexcept nogil
     cdef int32_t _follow(self, int32_t node, Row row) noexcept nogil
+    cdef int32_t _leaf_below(self, int32_t node, Row row) noexcept nogil
     cdef int32_t _held_leaf(self, Row row) noexcept nogil
     cdef double _guess(self, int32_t leaf, int32_t target) noexcept nogil
     cdef double _deviation(self, int32_t target) noexcept nogil

@@ -288,7 +288,9 @@ cdef class ObliqueTree:
 
     cdef int32_t leaf(self, Row row) noexcept nogil:
         """The leaf that a row falls into."""
-        cdef int32_t node = ROOT
+        return self._leaf_below(ROOT, row)
+
+    cdef inline int32_t _leaf_below(self, int32_t node, Row row) noexcept nogil:
         cdef int32_t* slots
         cdef Py_ssize_t absent
         while self.shape.links[node].left >= 0:
@@ -445,7 +447,7 @@ cdef class ObliqueTree:
         cdef double score
         while self.shape.links[node].left >= 0:
             score = self._score_once(node, row)
-            leaf = self._follow(self._turn(node, -1.0 if score > 0.0 else 1.0), row)
+            leaf = self._leaf_below(self._turn(node, -1.0 if score > 0.0 else 1.0), row)
             self._compare(
                 leaf, self.loss(leaf, label, target), 2.0 * fabs(score),
                 fear, hope, fear_value, hope_value,

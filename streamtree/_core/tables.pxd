@@ -51,6 +51,9 @@ cdef inline Py_ssize_t table_locate(
 
 
 cdef int32_t table_insert(Table* table, int width, int32_t key, int32_t universe) except -1 nogil
+cdef int table_reserve(
+    Table* table, int width, Py_ssize_t entries, int32_t universe
+) except -1 nogil
 cdef int table_locate_all(
     Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t* slots
 ) except -1 nogil

@@ -100,6 +100,13 @@ cdef int32_t table_insert(Table* table, int width, int32_t key, int32_t universe
     return slot if slot >= 0 else place(table, key)
 
 
+cdef int table_reserve(
+    Table* table, int width, Py_ssize_t entries, int32_t universe
+) except -1 nogil:
+    """Give an empty table the layout that suits so many keys out of 0 … universe - 1."""
+    return rebuild(table, width, entries, universe) if entries else 0
+
+
 cdef int table_locate_all(
     Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t* slots
 ) except -1 nogil:
@@ -110,10 +117,10 @@ cdef int table_locate_all(
         return 0
     live = table.size
     if table.keys == NULL:
-        # a dense table drops its zero records when it is rebuilt: those asked for come again
         live = table_count(table, width)
+        # a dense table has slots for keys that do not live there yet: a rebuild loses them
         for i in range(n):
-            live += slots[i] >= 0 and is_zero(
+            absent += slots[i] >= 0 and is_zero(
                 &table.records[<size_t> slots[i] * width], width
             )
     if table.keys == NULL or 4 * (live + absent) > 3 * <Py_ssize_t> table.capacity:
@@ -237,8 +244,8 @@ cdef class TableExport:
         np.cumsum([len(keys) for keys in self._keys], out=starts[1:])
         return {
             "starts": starts,
-            "keys": np.concatenate(self._keys),
-            "records": np.concatenate(self._records),
+            "keys": np.concatenate([np.empty(0, dtype=np.int32), *self._keys]),
+            "records": np.concatenate([np.empty((0, self._width)), *self._records]),
         }
 
 

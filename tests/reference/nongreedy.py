@@ -21,6 +21,7 @@ KEEP_MEAN = 0.997  # of a leaf's mean, an example
 GUESS_WEIGHT = 10.0
 GUESS_SPREAD = 0.4 / 1.702
 FIRST_BUILD = 32
+GROWTH = 4
 CO2_PASSES = 10
 REPLAYS = 4
 SMALLEST_GAIN = 1e-9
@@ -459,7 +460,7 @@ class ReferenceNonGreedyTree:
         if len(self.buffer) >= self.warm_up:
             self.warm_up, self.buffer = 0, []
         else:
-            self.due_at = min(2 * self.due_at, self.warm_up)
+            self.due_at = min(GROWTH * self.due_at, self.warm_up)
 
     def grow(self, node, examples):
         """Make the best split of some examples; False if there is none."""
@@ -536,14 +537,19 @@ class ReferenceNonGreedyTree:
         )
 
     def refine(self, node, examples):
-        """CO2: the same steps for a tree of this one split, whose leaves are set a pass."""
+        """CO2: the same steps for a tree of this one split.
+
+        Its two leaves are set once a pass, by the sides on which the examples were last met.
+        """
+        sides = [node.side(row) for row, _, _ in examples]
         for _ in range(CO2_PASSES):
             sums = {
-                side: self.sums([e for e in examples if node.side(e[0]) == side])
+                side: self.sums([e for e, s in zip(examples, sides, strict=True) if s == side])
                 for side in (-1, 1)
             }
-            for row, target, w in examples:
+            for i, (row, target, w) in enumerate(examples):
                 side, cost = node.side(row), 2.0 * abs(node.score(row))
+                sides[i] = side
                 here, there = (self.smoothed_loss(sums[s], target) for s in (side, -side))
                 if there - cost > here:
                     slope = -2.0 * side * w * self.fear
