@@ -9,9 +9,11 @@ g is the fear, h the hope; a step is W <- W - eta (g - h) x', followed by a proj
 row of W onto |w|^2 <= nu.
 """
 
+import itertools
 import math
 
 import numpy as np
+
 from reference.scaling import RunningScaler
 
 BIAS = "the constant feature"
@@ -60,7 +62,7 @@ class Node:
     def sides(self):
         """{split: -1 or +1} on the way here."""
         above = self.path
-        return {a: 1 if a.right is b else -1 for a, b in zip(above, above[1:], strict=False)}
+        return {a: 1 if a.right is b else -1 for a, b in itertools.pairwise(above)}
 
     def leaves(self):
         """The leaves at or below, from left to right."""
@@ -493,7 +495,7 @@ class ReferenceNonGreedyTree:
         for feature in sorted({f for row, _, _ in examples for f in row} - {BIAS}, key=repr_of):
             ordered = sorted(examples, key=lambda example: example[0].get(feature, 0.0))
             left = np.zeros(len(whole))
-            for before, after in zip(ordered, ordered[1:], strict=False):
+            for before, after in itertools.pairwise(ordered):
                 left = left + self.sums([before])
                 low, high = before[0].get(feature, 0.0), after[0].get(feature, 0.0)
                 purity = self.purity(left) + self.purity(whole - left)
