@@ -12,6 +12,7 @@ from typing import Any
 
 from river import base
 
+from streamtree import inspection
 from streamtree.batches import Batch, label_list, target_array, target_columns, weight_array
 
 __all__ = [
@@ -83,6 +84,70 @@ class StreamTree(base.Estimator):
     def height(self) -> int:
         """Number of splits on the longest way from the root to a leaf."""
         return int(self._core.depths().max())
+
+    @abc.abstractmethod
+    def _views(self) -> list[inspection.NodeView]:
+        """Describe every node, the root first."""
+
+    def draw(self, max_depth: int | None = None) -> inspection.TreeDrawing:
+        """Draw the tree: graphviz source, and a picture where graphviz is installed.
+
+        Parameters
+        ----------
+        max_depth
+            The depth of the lowest nodes to draw; None draws all.
+
+        """
+        if max_depth is not None:
+            check_integer("max_depth", max_depth, at_least=0, at_most=2**31 - 1)
+        return inspection.TreeDrawing(self._views(), max_depth)
+
+    def to_dataframe(self) -> Any:
+        """A pandas data frame with a row per node: its place, test, weight and prediction."""
+        import pandas as pd
+
+        return pd.DataFrame(inspection.records(self._views())).set_index("node")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The tree as nested dicts of what JSON can hold: for reading, not for keeping."""
+        return inspection.as_tree(self._views())
+
+    def feature_importances(self) -> dict[Any, float]:
+        """Share of every feature in the tests of the tree, largest first; they sum to 1.
+
+        A node shares the weight of the examples behind it among the features of its test. In an
+        oblique test (or the gate of a soft tree) they count by the sizes of their weights, on
+        standardised values unless the algorithm takes values as they are.
+        """
+        return inspection.importances(self._views())
+
+    def decision_path(self, x: dict[Any, Any]) -> list[dict[str, Any]]:
+        """The nodes that an example passes, the root first, with what their tests give.
+
+        Returns
+        -------
+        A list of dicts: `node`, `test` (empty at a leaf), `score` (None at a leaf), `weight` and
+        `prediction` of every node.
+
+        """
+        views = {view.node: view for view in self._views()}
+        return [
+            {
+                "node": node,
+                "test": views[node].test,
+                "score": score,
+                "weight": views[node].weight,
+                "prediction": views[node].prediction,
+            }
+            for node, score in self._core.path(x)
+        ]
+
+    def debug_one(self, x: dict[Any, Any]) -> str:
+        """Tell how the prediction of one example comes about, node by node."""
+        path = self._core.path(x)
+        if not self._core.features.names and self._core.scaler.snapshot()["rows"] == 0:
+            return "Nothing has been learned yet: the tree is a single empty leaf."
+        return inspection.path_text({view.node: view for view in self._views()}, path)
 
     def snapshot(self) -> dict[str, Any]:
         """The whole learned state as a dict of arrays, numbers and lists.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from statistics import NormalDist
 from typing import Any
 
+from streamtree import inspection
 from streamtree._core.lomtree import LomTreeCore
 from streamtree._core.losses import Loss
 from streamtree.base import StreamTreeClassifier, check_choice, check_integer, check_number
@@ -162,6 +163,27 @@ class LOMTreeClassifier(StreamTreeClassifier):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"algorithm": "paper", "learning_rate": 0.25, "max_splits": 20}
+
+    def _views(self) -> list[inspection.NodeView]:
+        state = self.snapshot()
+        nodes, classes, labels = state["nodes"], state["classes"], state["labels"]
+        leaves = {}
+        for node in (state["links"]["left"] < 0).nonzero()[0].tolist():
+            span = slice(classes["starts"][node], classes["starts"][node + 1])
+            votes = classes["records"][span, 0].tolist()
+            total = float(nodes["votes"][node])
+            majority = int(nodes["majority"][node])
+            leaves[node] = {
+                "weight": total,
+                "prediction": labels[majority] if majority >= 0 else None,
+                "shares": {
+                    labels[key]: vote / total
+                    for key, vote in zip(classes["keys"][span].tolist(), votes, strict=True)
+                    if vote > 0.0
+                },
+            }
+        offsets = [(bias, 1.0) for bias in nodes["bias"].tolist()]
+        return inspection.linear_views(state, "models", offsets, leaves)
 
     @property
     def n_splits(self) -> int:

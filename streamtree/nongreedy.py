@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from streamtree import inspection
 from streamtree._core.nongreedy import NonGreedyClassifierCore, NonGreedyRegressorCore
 from streamtree.base import (
     StreamTree,
@@ -93,6 +96,30 @@ class _NonGreedyTree(StreamTree):
             "learning_rate": 0.05, "momentum": 0.5, "batch_size": 3, "hold": 20,
         }
         yield {"start": "co2", "warm_up": 100, "depth": 5}
+
+    def _views(self) -> list[inspection.NodeView]:
+        state = self.snapshot()
+        nodes = state["nodes"]
+        leaves = {}
+        at = 0
+        for node in range(len(nodes)):
+            n_outputs = int(nodes["n_outputs"][node])
+            outputs = state["outputs"][at : at + 2 * n_outputs : 2]
+            at += 2 * n_outputs
+            if state["links"]["left"][node] < 0:
+                leaves[node] = {
+                    "weight": float(nodes["visits"][node]),
+                    **(self._said(outputs) if n_outputs else {}),
+                }
+        offsets = list(zip(nodes["bias"].tolist(), nodes["scale"].tolist(), strict=True))
+        return inspection.linear_views(state, "weights", offsets, leaves)
+
+    def _said(self, outputs: Any) -> dict[str, Any]:
+        """What a leaf with these outputs says, as a view has it."""
+        targets = self._core.targets
+        if targets is None:
+            return {"prediction": float(outputs[0])}
+        return {"prediction": dict(zip(targets, outputs.tolist(), strict=True))}
 
     @property
     def summary(self) -> dict[str, float]:
@@ -187,6 +214,15 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
     Accuracy: 92.68%
 
     """
+
+    def _said(self, outputs: Any) -> dict[str, Any]:
+        labels = self.labels[: len(outputs)]
+        shares = np.exp(outputs - outputs.max())
+        shares /= shares.sum()
+        return {
+            "prediction": labels[int(shares.argmax())],
+            "shares": dict(zip(labels, shares.tolist(), strict=True)),
+        }
 
     def _new_core(self) -> NonGreedyClassifierCore:
         return NonGreedyClassifierCore(

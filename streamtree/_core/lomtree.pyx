@@ -676,6 +676,25 @@ cdef class LomTreeCore(ClassifierCore):
         }
         return restored, (parameters, self.snapshot())
 
+    def path(self, x):
+        """The nodes that an example passes, each with its score, None at the leaf."""
+        cdef int32_t node = ROOT
+        cdef int32_t* slots
+        cdef Py_ssize_t absent
+        cdef double score
+        cdef Row row
+        nodes = []
+        self.begin_predicting()
+        try:
+            row = self.read_known(x).row()
+            while self.tree.links[node].left >= 0:
+                score = self._score(node, row, &slots, &absent)
+                nodes.append((node, score))
+                node = self.tree.links[node].right if score > 0.0 else self.tree.links[node].left
+        finally:
+            self.n_predicting -= 1
+        return [*nodes, (node, None)]
+
     def mean_depth(self):
         """The depth of the leaves, weighted by the examples that each has seen."""
         self.begin_predicting()

@@ -73,6 +73,14 @@ cdef class NonGreedyClassifierCore(ClassifierCore):
             self.is_learning = False
         return fear, hope, fear_value, hope_value
 
+    def path(self, x):
+        """The nodes that an example passes, each with its score, None at the leaf."""
+        self.begin_predicting()
+        try:
+            return self.tree.path(self.read_known(x).row())
+        finally:
+            self.n_predicting -= 1
+
     @property
     def n_nodes(self):
         return self.tree.n_nodes
@@ -166,6 +174,14 @@ cdef class NonGreedyRegressorCore(RegressorCore):
         finally:
             self.is_learning = False
         return fear, hope, fear_value, hope_value
+
+    def path(self, x):
+        """The nodes that an example passes, each with its score, None at the leaf."""
+        self.begin_predicting()
+        try:
+            return self.tree.path(self.read_known(x).row())
+        finally:
+            self.n_predicting -= 1
 
     @property
     def n_nodes(self):

@@ -88,6 +88,7 @@ cdef class ObliqueTree:
         self, Row row, int32_t label, const double* target, double weight
     ) except -1 nogil
     cdef int32_t leaf(self, Row row) noexcept nogil
+    cdef list path(self, Row row)
     cdef double loss(self, int32_t leaf, int32_t label, const double* target) noexcept nogil
     cdef int32_t most_likely(self, int32_t leaf) noexcept nogil
     cdef void probabilities(self, int32_t leaf, double* out) noexcept nogil

@@ -297,6 +297,17 @@ cdef class ObliqueTree:
             node = self._turn(node, self._score(node, row, &slots, &absent))
         return node
 
+    cdef list path(self, Row row):
+        """The nodes that a row passes, each with its score, None at the leaf."""
+        cdef int32_t node = ROOT
+        cdef double score
+        nodes = []
+        while self.shape.links[node].left >= 0:
+            score = self.score(node, row)
+            nodes.append((node, score))
+            node = self._turn(node, score)
+        return [*nodes, (node, None)]
+
     cdef int32_t _held_leaf(self, Row row) noexcept nogil:
         """The leaf that a row fell into when the present round began."""
         cdef int32_t node = ROOT
