@@ -124,7 +124,8 @@ def test_one_module_knows_river_and_one_knows_frames(path):
 
 
 FLOORS = [
-    {"diagnostics", "inspection", "serialization"},
+    {"diagnostics", "inspection", "plots", "serialization"},
+    {"criteria"},
     {"lomtree", "nongreedy", "softtree", "selfterminating"},
     {"base", "batches"},
 ]
