@@ -127,8 +127,9 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     it, and the candidate takes the leaf's place once the sum of their differences in loss
     exceeds Robbins' mixture bound, which holds at all times at once: a leaf whose candidates
     never predict better is split with a probability of at most about `delta`, however long the
-    stream. The leaf goes on learning in the shade, and takes its place back by the same test when
-    the split has stopped paying.
+    stream. The leaf goes on learning in the shade for as long as its children are leaves, and takes
+    its place back when the split has stopped paying: when the same test says that the leaf
+    predicts better, or when a whole window of examples brought the split no gain.
 
     With `algorithm="stream"`, the default, features are standardised as they come, steps are
     those of AdaGrad, leaves are linear models (a tree that has not grown is a logistic or softmax
@@ -156,7 +157,7 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     window
         At least 1: how many examples a leaf and its candidate are compared on before the
         comparison starts anew, the first time; every further window is twice as long, up to
-        10,000. What a candidate loses while it is new is so forgotten.
+        5,000. What a candidate loses while it is new is so forgotten.
     min_reach
         From 0 to 0.5: paths with less than this share of an example are skipped, and their share
         is given to their siblings.
@@ -269,7 +270,7 @@ class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
     window
         At least 1: how many examples a leaf and its candidate are compared on before the
         comparison starts anew, the first time; every further window is twice as long, up to
-        10,000. What a candidate loses while it is new is so forgotten.
+        5,000. What a candidate loses while it is new is so forgotten.
     min_reach
         From 0 to 0.5: paths with less than this share of an example are skipped, and their share
         is given to their siblings.

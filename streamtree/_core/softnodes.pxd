@@ -114,6 +114,7 @@ cdef class SoftTree:
     cdef int _start_pair(self, int32_t node) except -1 nogil
     cdef int _copy_leaf(self, int32_t source, int32_t target) except -1 nogil
     cdef bint _decide(self, int32_t node) except -1 nogil
+    cdef void _begin_window(self, int32_t node) noexcept nogil
     cdef void _begin_contest(self, int32_t node) noexcept nogil
     cdef void _split(self, int32_t node) noexcept nogil
     cdef void _collapse(self, int32_t node) noexcept nogil

@@ -48,8 +48,10 @@ cdef double INHERITED = 0.3
 # The bound of the contest is at its tightest near this count; below the second none is decided.
 cdef double MIXTURE = 50.0
 cdef double MIN_COUNT = 30.0
+# A pair without a gain in a whole window is given up, but not in the first, when it is new.
+cdef int32_t PATIENCE = 1
 # windows double up to this length
-cdef double MAX_WINDOW = 10_000.0
+cdef double MAX_WINDOW = 5_000.0
 
 
 cdef inline double limited(double score) noexcept nogil:
@@ -226,6 +228,7 @@ cdef class SoftTree:
         self.nodes[node].stats.pair = -1
         table_free(&self.nodes[node].gate)
         self.nodes[node].stats.gate_bias = self.nodes[node].stats.gate_squares = 0.0
+        self._begin_window(node)
 
     cdef int set_outputs(self, int32_t outputs) except -1 nogil:
         """Give every leaf one logit a class; that of a new class starts at 0."""
@@ -691,16 +694,23 @@ cdef class SoftTree:
                     self._split(node)
                 return True
         if stats.count >= min(self.window * 2.0 ** stats.windows, MAX_WINDOW):
-            if not is_split and stats.windows and stats.gain_sum <= 0.0:
+            if stats.gain_sum <= 0.0 and stats.windows >= PATIENCE:
+                # a long time without a gain
+                if is_split:
+                    self._collapse(node)
+                    return True
                 self._free_pair(node)
             stats.windows += 1
-            stats.count = stats.gain_sum = stats.gain_squares = 0.0
+            self._begin_window(node)
         return False
 
-    cdef void _begin_contest(self, int32_t node) noexcept nogil:
+    cdef void _begin_window(self, int32_t node) noexcept nogil:
         cdef SoftNode* stats = &self.nodes[node].stats
         stats.count = stats.gain_sum = stats.gain_squares = 0.0
-        stats.windows = 0
+
+    cdef void _begin_contest(self, int32_t node) noexcept nogil:
+        self.nodes[node].stats.windows = 0
+        self._begin_window(node)
 
     cdef void _split(self, int32_t node) noexcept nogil:
         """The pair takes the leaf's place; a parent's leaf is out of the contest for now."""
