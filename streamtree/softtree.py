@@ -89,15 +89,20 @@ class _SoftTree(StreamTree):
 
     @property
     def zero_share(self) -> float:
-        """The share of the gates' weights that are exactly 0, of those that were ever moved.
+        """The share of the weights of the tree's gates, one a feature, that are exactly 0.
 
-        It counts the splits of the tree, not the candidates; 0 for a single leaf.
+        0 for a single leaf.
         """
         state = self._core.snapshot()
-        starts, records = state["gates"]["starts"], state["gates"]["records"]
+        gates, n_features = state["gates"], len(state["features"])
         splits = (state["links"]["left"] >= 0).nonzero()[0]
-        weights = [w for i in splits for w in records[starts[i] : starts[i + 1], 0].tolist()]
-        return weights.count(0.0) / len(weights) if weights else 0.0
+        if not len(splits) or not n_features:
+            return 0.0
+        nonzero = sum(
+            int((gates["records"][gates["starts"][i] : gates["starts"][i + 1], 0] != 0.0).sum())
+            for i in splits
+        )
+        return 1.0 - nonzero / (len(splits) * n_features)
 
     @property
     def summary(self) -> dict[str, float]:

@@ -47,7 +47,7 @@ cdef double PAIR_OFFSET = 0.1
 cdef double INHERITED = 0.3
 # The bound of the contest is at its tightest near this count; below the second none is decided.
 cdef double MIXTURE = 50.0
-cdef double MIN_COUNT = 30.0
+cdef double MIN_COUNT = 50.0
 # A pair without a gain in a whole window is given up, but not in the first, when it is new.
 cdef int32_t PATIENCE = 1
 # windows double up to this length
