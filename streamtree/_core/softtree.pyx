@@ -27,7 +27,7 @@ cdef struct TargetScale:
     double sum
     double sum_squares
     double mean             # of the targets when it was last computed; 0 if literal
-    double deviation        # likewise; 1 until two targets differ
+    double deviation        # likewise; 0 until two targets differ, 1 if literal
     double low              # the least and the greatest target
     double high
     int64_t rows
@@ -173,7 +173,7 @@ cdef class SoftTreeRegressorCore(RegressorCore):
     def __cinit__(self, *, bint literal, bint linear, bint jointly, seed, **settings):
         self.fixed = {"literal": literal, "linear": linear, "jointly": jointly, "seed": seed}
         self.literal = literal
-        self.scale.deviation = 1.0
+        self.scale.deviation = literal
         self.scaler = ColumnScaler(not literal)
         self.tree = SoftTree()
         self.tree.start(kind=Response.NUMBER, **self.fixed)
@@ -193,7 +193,9 @@ cdef class SoftTreeRegressorCore(RegressorCore):
     cdef int learn_row(self, Row row, const double* target, double weight) except -1 nogil:
         cdef double value
         self._count(target[0])
-        value = (target[0] - self.scale.mean) / self.scale.deviation
+        value = target[0] - self.scale.mean
+        if self.scale.deviation > 0.0:
+            value /= self.scale.deviation
         if not self.literal:
             value = min(max(value, -OUTLIER), OUTLIER)
         self.tree.learn(row, self.scaler.size, value, weight, self.scaler.mean_norm)
@@ -213,19 +215,21 @@ cdef class SoftTreeRegressorCore(RegressorCore):
             return
         if scale.rows == 1:
             scale.pivot = scale.mean = target
-        elif scale.rows > TRUSTED_COUNT and fabs(target - scale.mean) > limit:
+        elif scale.rows > TRUSTED_COUNT and 0.0 < limit < fabs(target - scale.mean):
             counted = scale.mean + (limit if target > scale.mean else -limit)
         counted -= scale.pivot
         scale.sum += counted
         scale.sum_squares += counted * counted
-        if scale.rows < scale.refresh_at:
+        if scale.rows < scale.refresh_at and scale.deviation > 0.0:
             return
         scale.refresh_at = scale.rows + 1 + scale.rows // REFRESH_PARTS
         mean = scale.sum / scale.rows
         variance = scale.sum_squares / scale.rows - mean * mean
         mean += scale.pivot
         deviation = sqrt(variance) if variance > 0.0 else scale.deviation
-        self.tree.rescale(scale.deviation / deviation, (scale.mean - mean) / deviation)
+        # as long as all targets are alike, no leaf says anything but their mean
+        if scale.deviation > 0.0:
+            self.tree.rescale(scale.deviation / deviation, (scale.mean - mean) / deviation)
         scale.mean = mean
         scale.deviation = deviation
 

@@ -185,7 +185,7 @@ class ReferenceSoftTree:
         self.n_splits = self.n_collapses = 0
         self.targets = []  # as counted
         self.low, self.high = math.inf, -math.inf
-        self.mean, self.deviation, self.refresh_at = 0.0, 1.0, 0
+        self.mean, self.deviation, self.refresh_at = 0.0, float(self.is_paper), 0
 
     # ------------------------------------------------------------------ the response
 
@@ -457,22 +457,25 @@ class ReferenceSoftTree:
         if not self.targets:
             self.mean = target  # what leaves that know nothing say
         counted = target
-        if len(self.targets) >= TRUSTED_COUNT:
+        if len(self.targets) >= TRUSTED_COUNT and self.deviation > 0.0:
             edge = TARGET_OUTLIER * self.deviation
             counted = min(max(target, self.mean - edge), self.mean + edge)
         self.targets.append(counted)
         n = len(self.targets)
-        if n >= self.refresh_at:
+        if n >= self.refresh_at or not self.deviation:
             self.refresh_at = n + 1 + n // REFRESH_PARTS
             mean, deviation = float(np.mean(self.targets)), float(np.std(self.targets))
             self.rescale(mean, deviation or self.deviation)
-        scaled = (target - self.mean) / self.deviation
+        scaled = (target - self.mean) / (self.deviation or 1.0)
         return min(max(scaled, -TARGET_OUTLIER), TARGET_OUTLIER)
 
     def rescale(self, mean, deviation):
         """A new scale, and all responses in it."""
-        a, b = self.deviation / deviation, (self.mean - mean) / deviation
-        for node in self.pool.values():
+        nodes = self.pool.values()
+        if self.deviation == 0.0:
+            nodes, self.deviation = [], deviation  # so far no leaf has learned anything
+        a, b = self.deviation / (deviation or 1.0), (self.mean - mean) / (deviation or 1.0)
+        for node in nodes:
             node.leaf.map(lambda w: a * w, lambda s: a**2 * s)
             node.leaf.bias = node.leaf.bias + b
             node.gate.map(lambda w: w, lambda s: a**4 * s)
