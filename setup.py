@@ -11,7 +11,7 @@ DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
 
 MODULES = [
     "features", "labels", "learners", "lomtree", "losses", "nodes", "rows", "scaling",
-    "softnodes", "softtree", "tables",
+    "softlearning", "softnodes", "softtree", "tables",
 ]
 
 DIRECTIVES = {

@@ -1,15 +1,13 @@
-"""The soft tree itself, without names, labels and scales: gates, leaves, learning and growth."""
+"""The nodes of a soft tree; `SoftTree` in softlearning makes them learn."""
 
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t
 
 from streamtree._core.nodes cimport BinaryTree
 from streamtree._core.tables cimport Table
-from streamtree._core.types cimport Row
 
 
 cdef enum:
-    MAX_DEPTH = 60      # what the stacks of a prediction hold
-    BLOCK = 64          # responses that a prediction holds at a time
+    GATE_WIDTH = 2              # weight, sum of squared gradients
 
 
 cdef struct SoftNode:
@@ -42,34 +40,21 @@ cdef struct Visit:
     int32_t unused
 
 
-cdef class SoftTree:
+cdef class SoftNodes:
     cdef BinaryTree tree
     cdef Node* nodes
     cdef int32_t capacity
+    cdef int kind               # a Response
     cdef int32_t outputs
     cdef int32_t output_capacity
     cdef int32_t first_free     # head of the list of free pairs, linked by stats.pair; -1
-    cdef int32_t newest         # the last node to be split
+    cdef int32_t newest         # the last node to be split or to collapse
     cdef readonly int32_t n_nodes
     cdef readonly Py_ssize_t n_splits
     cdef readonly Py_ssize_t n_collapses
     cdef Visit* visits
     cdef double* responses      # of the visited leaves, `outputs` each
     cdef double* _scratch
-    # settings
-    cdef int kind
-    cdef bint literal
-    cdef bint linear
-    cdef bint jointly
-    cdef uint64_t seed
-    cdef int penalty
-    cdef double strength
-    cdef double learning_rate
-    cdef double threshold
-    cdef double window
-    cdef double delta
-    cdef int32_t max_nodes
-    cdef int32_t max_depth
 
     cdef size_t bytes(self) noexcept nogil
     cdef int _reserve(self, int32_t capacity) except -1 nogil
@@ -77,46 +62,11 @@ cdef class SoftTree:
     cdef void _clear(self, int32_t node, int32_t depth) noexcept nogil
     cdef int32_t _new_pair(self, int32_t depth) except -1 nogil
     cdef void _free_pair(self, int32_t node) noexcept nogil
+    cdef int _copy_leaf(self, int32_t source, int32_t target) except -1 nogil
+    cdef void _begin_window(self, int32_t node) noexcept nogil
     cdef int set_outputs(self, int32_t outputs) except -1 nogil
     cdef int _widen(self, int32_t capacity) except -1 nogil
     cdef void _split_logit(self) noexcept nogil
     cdef void rescale(self, double factor, double offset) noexcept nogil
-    cdef double _gate(self, int32_t node, Row row) noexcept nogil
-    cdef const int32_t* _leaf_slots(self, int32_t node, Row row) noexcept nogil
-    cdef void _leaf(
-        self, int32_t node, Row row, const int32_t* slots, int32_t first, int32_t n, double* out
-    ) noexcept nogil
-    cdef int32_t _visit(self, Row row, double threshold, double* total) noexcept nogil
-    cdef void respond_to(
-        self, Row row, double threshold, int32_t first, int32_t n, double* out
-    ) noexcept nogil
-    cdef void _add_leaf(
-        self, int32_t node, Row row, double reach, int32_t first, int32_t n, double* out
-    ) noexcept nogil
-    cdef int learn(
-        self, Row row, int32_t n_columns, double target, double weight, double norm
-    ) except -1 nogil
-    cdef int _step_leaf(
-        self, int32_t node, Row row, int32_t n_columns, const double* slopes, double weight,
-        const double* response, double target, double rate
-    ) except -1 nogil
-    cdef int _step_gate(
-        self, int32_t node, Row row, int32_t n_columns, double slope, double weight, double rate
-    ) except -1 nogil
-    cdef double _shrunk(self, double weight, double amount) noexcept nogil
-    cdef bint _is_last_split(self, int32_t node) noexcept nogil
-    cdef int _learn_in_shade(
-        self, Visit* visit, int32_t i, Row row, int32_t n_columns, double target, double weight,
-        double rate, double loss
-    ) except -1 nogil
-    cdef void _count(self, SoftNode* stats, double gain) noexcept nogil
-    cdef bint _may_split(self, int32_t node) noexcept nogil
-    cdef int _start_pair(self, int32_t node) except -1 nogil
-    cdef int _copy_leaf(self, int32_t source, int32_t target) except -1 nogil
-    cdef bint _decide(self, int32_t node) except -1 nogil
-    cdef void _begin_window(self, int32_t node) noexcept nogil
-    cdef void _begin_contest(self, int32_t node) noexcept nogil
-    cdef void _split(self, int32_t node) noexcept nogil
-    cdef void _collapse(self, int32_t node) noexcept nogil
     cdef dict snapshot(self)
     cdef int restore(self, dict state, int32_t n_columns) except -1

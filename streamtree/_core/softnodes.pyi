@@ -1,4 +1,9 @@
-from typing import final
+from typing import Any
 
-@final
-class SoftTree: ...
+from numpy.typing import NDArray
+
+class SoftNodes:
+    n_nodes: int
+    n_splits: int
+    n_collapses: int
+    def depths(self) -> NDArray[Any]: ...

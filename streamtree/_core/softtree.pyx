@@ -9,7 +9,7 @@ from streamtree._core.labels cimport LabelIndex
 from streamtree._core.learners cimport ClassifierCore, RegressorCore
 from streamtree._core.responses cimport Response, sigmoid, softmax
 from streamtree._core.scaling cimport ColumnScaler
-from streamtree._core.softnodes cimport BLOCK, SoftTree
+from streamtree._core.softlearning cimport BLOCK, SoftTree
 from streamtree._core.types cimport Row
 
 # no path has this reach, so that every gate sends all to one side
