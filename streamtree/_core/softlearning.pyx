@@ -73,16 +73,15 @@ cdef inline int32_t* find_slots(const Table* table, Row row, Py_ssize_t* absent)
     return row.slots
 
 
-cdef int32_t* make_slots(
-    Table* table, int width, Row row, int32_t n_columns
-) except? NULL nogil:
+cdef int make_slots(
+    Table* table, int width, Row row, int32_t n_columns, int32_t** slots
+) except -1 nogil:
     """As `find_slots`, after making the records that are absent."""
     cdef Py_ssize_t absent
-    cdef int32_t* slots = find_slots(table, row, &absent)
+    slots[0] = find_slots(table, row, &absent)
     if absent:
         table_locate_all(table, width, row.columns, row.n, n_columns, row.slots)
-        return row.slots
-    return slots
+    return 0
 
 
 cdef inline double random_offset(uint64_t place, int32_t output) noexcept nogil:
@@ -318,7 +317,7 @@ cdef class SoftTree(SoftNodes):
         if not steps:
             return 0
         if self.linear:
-            slots = make_slots(table, 2 * self.output_capacity, row, n_columns)
+            make_slots(table, 2 * self.output_capacity, row, n_columns, &slots)
         if self.literal:
             respond_sgd(bias, table.records, 2 * self.output_capacity, slots, row.values, n,
                         self.outputs, scaled, rate)
@@ -348,7 +347,7 @@ cdef class SoftTree(SoftNodes):
         cdef double* record
         cdef double shrink
         slope = limited(weight * (1.0 - self.strength) * slope)
-        slots = make_slots(table, GATE_WIDTH, row, n_columns)
+        make_slots(table, GATE_WIDTH, row, n_columns, &slots)
         shrink = rate * weight * self.strength
         if self.literal:
             if slope != 0.0:
