@@ -152,7 +152,8 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
         `"l2"`, the sum of the gates' squared weights, or `"l1"`, the sum of their absolute
         values, whose proximal steps make many of them exactly 0. Offsets count as weights.
     penalty_share
-        From 0, no penalty, to below 1: the paper's lambda.
+        From 0, no penalty, to below 1: the paper's lambda. Steps follow single examples, so that L1
+        holds a weight at 0 where it outweighs their slopes; with plain steps from about 0.003.
     max_nodes
         At least 1: the largest number of nodes, leaves included.
     max_depth
@@ -183,8 +184,10 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     Notes
     -----
     Learning an example costs O(nodes it reaches * non-zero features * classes), and so does a
-    soft prediction. A node takes about 150 bytes, 16 for every feature met there, and in a leaf 16
-    times the number of classes for each. Thousands of classes are a task for LOMTreeClassifier.
+    soft prediction. A node takes about 170 bytes, and for every feature met there 16 bytes in a
+    gate and 16 times the number of classes in a leaf (once for two classes); a leaf that may
+    still be split has two more nodes in the shade. Thousands of classes are a task for
+    LOMTreeClassifier.
 
     References
     ----------
@@ -265,7 +268,8 @@ class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
         `"l2"`, the sum of the gates' squared weights, or `"l1"`, the sum of their absolute
         values, whose proximal steps make many of them exactly 0. Offsets count as weights.
     penalty_share
-        From 0, no penalty, to below 1: the paper's lambda.
+        From 0, no penalty, to below 1: the paper's lambda. Steps follow single examples, so that L1
+        holds a weight at 0 where it outweighs their slopes; with plain steps from about 0.003.
     max_nodes
         At least 1: the largest number of nodes, leaves included.
     max_depth
@@ -297,7 +301,8 @@ class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
     Notes
     -----
     Learning an example costs O(nodes it reaches * non-zero features), and so does a soft
-    prediction. A node takes about 150 bytes and 32 for every feature met there.
+    prediction. A node takes about 170 bytes and 16 or 32 for every feature met there; a leaf that
+    may still be split has two more nodes in the shade.
 
     References
     ----------

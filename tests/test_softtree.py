@@ -1,5 +1,6 @@
 """Soft trees against a plain reference and numerical derivatives, and what they promise."""
 
+import dataclasses
 import itertools
 import math
 import pickle
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from reference.softtree import ReferenceSoftTree, loss, sigmoid, softmax
-from river import datasets
+from river import datasets, ensemble, evaluate, metrics, preprocessing
 from scipy import special
 from streams import (
     as_dicts,
@@ -553,6 +554,31 @@ def test_weights_count():
     assert heavy.predict_many(X).mean() > model.predict_many(X).mean() + 2.0
 
 
+# ------------------------------------------------------------------------ at home in river
+
+
+def test_in_pipelines_and_ensembles_of_river():
+    made = {
+        "scaled": preprocessing.StandardScaler() | SoftTreeClassifier(),
+        "bagging": ensemble.BaggingClassifier(SoftTreeClassifier(), 3, seed=1),
+        "voting": ensemble.VotingClassifier([SoftTreeClassifier(seed=seed) for seed in (1, 2)]),
+    }
+    for name, model in made.items():
+        measured = metrics.Accuracy() + metrics.LogLoss()
+        measured = metrics.Accuracy() if name == "voting" else measured
+        evaluate.progressive_val_score(datasets.Phishing(), model, measured)
+        accuracy = measured if name == "voting" else measured[0]
+        assert accuracy.get() > 0.87, name  # measured: .88 to .90
+        if name != "voting":
+            assert measured[1].get() < 0.32, name
+    for model in (
+        preprocessing.StandardScaler() | SoftTreeRegressor(),
+        ensemble.BaggingRegressor(SoftTreeRegressor(), 3, seed=1),
+    ):
+        error = evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
+        assert error.get() < 0.6  # measured: .42 alone; the mean so far gives 1.9
+
+
 # ------------------------------------------------------------------------------ parameters
 
 BAD_PARAMETERS = {
@@ -687,6 +713,35 @@ def test_prequential_numbers_of_the_benchmark():
     score = soft_trees.prequential_r2(SoftTreeRegressor(), X, y)
     predicted = prequential_numbers(SoftTreeRegressor(), X, y)
     assert score == pytest.approx(r2(predicted[1:], y[1:]))
+
+
+@pytest.fixture
+def tiny_sets(tmp_path, monkeypatch):
+    """A data folder with one set of classes and two of numbers, and no MOA."""
+    monkeypatch.setenv("STREAMTREE_DATA", str(tmp_path))
+    X, y = blobs(300, classes=3, features=4, spread=3.0)
+    np.savez(tmp_path / "tiny.npz", X=X, y=y.astype(np.int32))
+    X, y = bent_plane(1200)
+    np.savez(tmp_path / "bent.npz", X=X, y=y.astype(np.float32))
+    np.savez(tmp_path / "few.npz", X=X[:900], y=y[:900].astype(np.float32))
+    monkeypatch.setattr(soft_trees, "LINEAR_GOALS", {"tiny": 0.5})
+    monkeypatch.setattr(soft_trees, "R2_GOALS", {"bent": 0.3})
+    name = "CapyMOA HoeffdingTree"
+    absent = dataclasses.replace(soft_trees.PEERS[name], module="no_such_library")
+    monkeypatch.setitem(soft_trees.PEERS, name, absent)
+
+
+@pytest.mark.usefixtures("tiny_sets")
+def test_the_sections_on_classes_and_numbers_judge_what_they_measure(capsys):
+    soft_trees.main(["classes", "numbers"])
+    out = capsys.readouterr().out
+    assert "goal: tiny better than river HoeffdingTree; measured: accuracy " in out
+    assert "goal: tiny better than CapyMOA HoeffdingTree; measured: -: not measured" in out
+    assert "skipped CapyMOA HoeffdingTree: no_such_library is not installed" in out
+    assert "goal: bent >= 0.3; measured: 0." in out
+    assert "measured: bent 0." in out
+    assert "few" not in out.split("## numbers")[1].split("goal")[0]
+    assert "1 not measured" in out
 
 
 def test_the_speed_section_times_a_tree_of_15_nodes(monkeypatch, capsys):
