@@ -40,6 +40,12 @@ cdef class SoftTree(SoftNodes):
     cdef int learn(
         self, Row row, int32_t n_columns, double target, double weight, double norm
     ) except -1 nogil
+    cdef void _value_subtrees(self, int32_t n, const double* slopes) noexcept nogil
+    cdef int _step(
+        self, const Visit* visit, Row row, int32_t n_columns, const double* slopes,
+        const double* total, double target, double weight, double rate
+    ) except -1 nogil
+    cdef int _change_shape(self, int32_t n) except -1 nogil
     cdef int _step_leaf(
         self, int32_t node, Row row, int32_t n_columns, const double* slopes, double weight,
         const double* response, double target, double rate

@@ -236,9 +236,8 @@ cdef class SoftTree(SoftNodes):
         cdef double* total = self._room(0)
         cdef double* slopes = self._room(1)
         cdef int32_t n = self._visit(row, self.threshold, total)
-        cdef int32_t i, c, node
+        cdef int32_t i
         cdef double loss, rate = self.learning_rate
-        cdef Visit* visit
         if not self.literal:
             # longer rows take smaller steps, short ones not much larger
             rate /= norm + NORM_OFFSET
@@ -251,7 +250,16 @@ cdef class SoftTree(SoftNodes):
                 self._learn_in_shade(
                     &self.visits[i], i, row, n_columns, target, weight, rate, loss
                 )
-        # <slopes, response> of every subtree, children before parents
+        self._value_subtrees(n, slopes)
+        for i in range(n):
+            self._step(&self.visits[i], row, n_columns, slopes, total, target, weight, rate)
+        self._change_shape(n)
+        return 0
+
+    cdef void _value_subtrees(self, int32_t n, const double* slopes) noexcept nogil:
+        """<slopes, response> of every subtree visited, children before parents."""
+        cdef Visit* visit
+        cdef int32_t i, c
         for i in range(n - 1, -1, -1):
             visit = &self.visits[i]
             if visit.left < 0 and visit.right < 0:
@@ -267,24 +275,34 @@ cdef class SoftTree(SoftNodes):
                     visit.gate * self.visits[visit.left].value
                     + (1.0 - visit.gate) * self.visits[visit.right].value
                 )
-        for i in range(n):
-            visit = &self.visits[i]
-            node = visit.node
-            if self.tree.links[node].left < 0:
-                if self.jointly or node == self.newest or (
-                    self.tree.links[node].parent == self.newest
-                ):
-                    self._step_leaf(
-                        node, row, n_columns, slopes, weight * visit.reach, total, target, rate
-                    )
-            elif visit.left >= 0 and visit.right >= 0 and (
-                self.jointly or node == self.newest
-            ):
-                self._step_gate(
-                    node, row, n_columns, visit.reach * visit.gate * (1.0 - visit.gate)
-                    * (self.visits[visit.left].value - self.visits[visit.right].value),
-                    weight, rate,
-                )
+
+    cdef int _step(
+        self, const Visit* visit, Row row, int32_t n_columns, const double* slopes,
+        const double* total, double target, double weight, double rate
+    ) except -1 nogil:
+        """One step of a node of the tree, if it is one that learns."""
+        cdef int32_t node = visit.node
+        cdef bint is_leaf = self.tree.links[node].left < 0
+        if not (
+            self.jointly or node == self.newest
+            or is_leaf and self.tree.links[node].parent == self.newest
+        ):
+            return 0
+        if is_leaf:
+            self._step_leaf(
+                node, row, n_columns, slopes, weight * visit.reach, total, target, rate
+            )
+        elif visit.left >= 0 and visit.right >= 0:
+            self._step_gate(
+                node, row, n_columns, visit.reach * visit.gate * (1.0 - visit.gate)
+                * (self.visits[visit.left].value - self.visits[visit.right].value),
+                weight, rate,
+            )
+        return 0
+
+    cdef int _change_shape(self, int32_t n) except -1 nogil:
+        """At most one split, collapse or new pair; it may move nodes and visits."""
+        cdef int32_t i, node
         for i in range(n):
             if self.visits[i].reach >= CONTEST_REACH and self._decide(self.visits[i].node):
                 return 0
@@ -294,9 +312,8 @@ cdef class SoftTree(SoftNodes):
                 self.visits[i].reach >= CONTEST_REACH and self.tree.links[node].left < 0
                 and self.nodes[node].stats.pair < 0 and self._may_split(node)
             ):
-                # room for more nodes moves the visits
                 self._start_pair(node)
-                break
+                return 0
         return 0
 
     cdef int _step_leaf(self, int32_t node, Row row, int32_t n_columns, const double* slopes,
