@@ -11,7 +11,7 @@ DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
 
 MODULES = [
     "features", "labels", "learners", "lomtree", "losses", "nodes", "nongreedy", "oblique", "rows",
-    "scaling", "tables", "warmup",
+    "scaling", "softlearning", "softnodes", "softtree", "tables", "warmup",
 ]
 
 DIRECTIVES = {

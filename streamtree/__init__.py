@@ -6,12 +6,15 @@ from streamtree.nongreedy import (
     NonGreedyTreeMultiTargetRegressor,
     NonGreedyTreeRegressor,
 )
+from streamtree.softtree import SoftTreeClassifier, SoftTreeRegressor
 
 __all__ = [
     "LOMTreeClassifier",
     "NonGreedyTreeClassifier",
     "NonGreedyTreeMultiTargetRegressor",
     "NonGreedyTreeRegressor",
+    "SoftTreeClassifier",
+    "SoftTreeRegressor",
     "__version__",
 ]
 

@@ -196,8 +196,7 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """The most likely label of one example, None before any learning.
 
-        Features that were never learned are ignored. Costs O(depth) and no more with many
-        classes.
+        Features that were never learned are ignored. The notes of a learner say what it costs.
         """
         return self._core.predict_one(x)
 
@@ -208,8 +207,8 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
     def predict_topk_one(self, x: dict[Any, Any], k: int = 5) -> list[tuple[Any, float]]:
         """The k most likely labels with their probabilities, the most likely first.
 
-        Fewer if fewer labels are known. Unlike `predict_proba_one` its cost does not grow with
-        the number of labels, only with those met in the leaf.
+        Fewer if fewer labels are known. Where leaves know a few of many labels it costs less than
+        `predict_proba_one`.
         """
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
