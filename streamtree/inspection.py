@@ -119,7 +119,7 @@ def linear_test(strengths: Mapping[Any, float], offset: float, most: int = 3) ->
     ranked = strongest(strengths)
     terms = [f"{weight:+.3g}*{feature}" for feature, weight in ranked[:most]]
     rest = [f"... {len(ranked) - most} more"] if len(ranked) > most else []
-    return " ".join([*terms, *rest, f"{offset:+.3g} > 0"])
+    return " ".join([*terms, *rest, f"{offset:+.3g}"])
 
 
 def strongest(strengths: Mapping[Any, float]) -> list[tuple[Any, float]]:
@@ -215,7 +215,11 @@ def _short(prediction: Any) -> str:
 
 
 def linear_views(
-    state: Mapping[str, Any], weights: str, offsets: Any, leaves: Mapping[int, Mapping[str, Any]]
+    state: Mapping[str, Any],
+    weights: str,
+    offsets: Any,
+    leaves: Mapping[int, Mapping[str, Any]],
+    branches: tuple[str, str] = ("<= 0", "> 0"),
 ) -> list[NodeView]:
     """The nodes of a binary tree of linear tests.
 
@@ -229,6 +233,8 @@ def linear_views(
         For every node the offset of its test and what to multiply weights and offset with.
     leaves
         For every leaf what its `NodeView` says besides its place.
+    branches
+        What the test must give to lead left and right.
 
     """
     links, tables, names = state["links"], state[weights], state["features"]
@@ -249,7 +255,7 @@ def linear_views(
         }
         test = linear_test(strengths, float(factor * offset))
         views.append(NodeView(node, parent, depth, branch, test, strengths))
-        waiting += [(right, node, depth + 1, "> 0"), (left, node, depth + 1, "<= 0")]
+        waiting += [(right, node, depth + 1, branches[1]), (left, node, depth + 1, branches[0])]
     return with_inner_nodes(views)
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from streamtree import inspection
 from streamtree._core.softtree import SoftTreeClassifierCore, SoftTreeRegressorCore
 from streamtree.base import (
     StreamTree,
@@ -76,6 +81,28 @@ class _SoftTree(StreamTree):
         yield {"algorithm": "paper", "learning_rate": 0.2, "penalty": "l1", "penalty_share": 0.001}
         # a tree must grow within the few rows of a test
         yield {"leaf": "constant", "routing": "hard", "delta": 0.9, "window": 10, "seed": 3}
+
+    def _views(self) -> list[inspection.NodeView]:
+        """A leaf says what it responds to an example without features.
+
+        No node counts its examples: a leaf at depth d weighs 2^-d.
+        """
+        state = self.snapshot()
+        depths = state["nodes"]["depth"]
+        n_outputs = state["leaf_offsets"].shape[1] // 2
+        leaves = {
+            int(node): {
+                "weight": 0.5 ** float(depths[node]),
+                **self._said(state, state["leaf_offsets"][node, :n_outputs]),
+            }
+            for node in (state["links"]["left"] < 0).nonzero()[0]
+        }
+        offsets = [(bias, 1.0) for bias in state["nodes"]["gate_bias"].tolist()]
+        return inspection.linear_views(state, "gates", offsets, leaves, (">= 0", "< 0"))
+
+    @abc.abstractmethod
+    def _said(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
+        """What a response says, as a view has it."""
 
     @property
     def n_splits(self) -> int:
@@ -248,6 +275,18 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
         self.seed = seed
         self._core = self._new_core()
 
+    def _said(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
+        labels = state["labels"]
+        if len(labels) < 2:
+            return {"prediction": labels[0], "shares": {labels[0]: 1.0}} if labels else {}
+        logits = np.array([0.0, outputs[0]]) if len(labels) == 2 else outputs[: len(labels)]
+        shares = np.exp(logits - logits.max())
+        shares /= shares.sum()
+        return {
+            "prediction": labels[int(shares.argmax())],
+            "shares": dict(zip(labels, shares.tolist(), strict=True)),
+        }
+
 
 class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
     """Soft decision tree that grows by itself, for a number.
@@ -358,3 +397,8 @@ class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
         self.algorithm = algorithm
         self.seed = seed
         self._core = self._new_core()
+
+    def _said(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
+        scale = state["target_scale"]
+        number = scale["mean"] + scale["deviation"] * outputs[0]
+        return {"prediction": float(np.clip(number, scale["low"], scale["high"]))}

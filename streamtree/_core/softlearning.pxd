@@ -26,6 +26,8 @@ cdef class SoftTree(SoftNodes):
     cdef int32_t max_depth
 
     cdef double _gate(self, int32_t node, Row row) noexcept nogil
+    cdef double _gate_score(self, int32_t node, Row row) noexcept nogil
+    cdef list path(self, Row row)
     cdef const int32_t* _leaf_slots(self, int32_t node, Row row) noexcept nogil
     cdef void _leaf(
         self, int32_t node, Row row, const int32_t* slots, int32_t first, int32_t n, double* out

@@ -126,12 +126,26 @@ cdef class SoftTree(SoftNodes):
     # --------------------------------------------------------------------- the response
 
     cdef inline double _gate(self, int32_t node, Row row) noexcept nogil:
+        return sigmoid(self._gate_score(node, row))
+
+    cdef inline double _gate_score(self, int32_t node, Row row) noexcept nogil:
         cdef Py_ssize_t absent
         cdef const int32_t* slots = find_slots(&self.nodes[node].gate, row, &absent)
-        return sigmoid(limited(
+        return limited(
             self.nodes[node].stats.gate_bias
             + dot(self.nodes[node].gate.records, slots, row.values, row.n)
-        ))
+        )
+
+    cdef list path(self, Row row):
+        """The nodes on the most probable path, each with its gate's score, None at the leaf."""
+        cdef int32_t node = ROOT
+        cdef double score
+        nodes = []
+        while self.tree.links[node].left >= 0:
+            score = self._gate_score(node, row)
+            nodes.append((node, score))
+            node = self.tree.links[node].left if score >= 0.0 else self.tree.links[node].right
+        return [*nodes, (node, None)]
 
     cdef inline const int32_t* _leaf_slots(self, int32_t node, Row row) noexcept nogil:
         cdef Py_ssize_t absent

@@ -109,6 +109,14 @@ cdef class SoftTreeClassifierCore(ClassifierCore):
         # sorted() keeps equals in the order of their first appearance
         return sorted(shares, key=lambda item: -item[1])[:count]
 
+    def path(self, x):
+        """The nodes on the most probable path, each with its gate's score, None at the leaf."""
+        self.begin_predicting()
+        try:
+            return self.tree.path(self.read_known(x).row())
+        finally:
+            self.n_predicting -= 1
+
     @property
     def n_nodes(self):
         return self.tree.n_nodes
@@ -241,6 +249,14 @@ cdef class SoftTreeRegressorCore(RegressorCore):
         self.tree.respond_to(row, self.threshold, 0, 1, out)
         out[0] = self.scale.mean + self.scale.deviation * out[0]
         out[0] = min(max(out[0], self.scale.low), self.scale.high)
+
+    def path(self, x):
+        """The nodes on the most probable path, each with its gate's score, None at the leaf."""
+        self.begin_predicting()
+        try:
+            return self.tree.path(self.read_known(x).row())
+        finally:
+            self.n_predicting -= 1
 
     @property
     def n_nodes(self):
