@@ -10,7 +10,8 @@ from setuptools import Extension, setup
 DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
 
 MODULES = [
-    "features", "labels", "learners", "lomtree", "losses", "nodes", "rows", "scaling", "tables",
+    "features", "histograms", "labels", "learners", "lomtree", "losses", "nodes",
+    "predictiontree", "rows", "scaling", "selfterminating", "solvers", "tables",
 ]
 
 DIRECTIVES = {

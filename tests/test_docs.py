@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 
 import streamtree
-from streamtree import lomtree
+from streamtree import lomtree, selfterminating
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 
 
-def test_the_examples_of_the_docstrings_run():
-    assert doctest.testmod(lomtree).attempted > 0
-    assert doctest.testmod(lomtree).failed == 0
+@pytest.mark.parametrize("module", [lomtree, selfterminating], ids=lambda module: module.__name__)
+def test_the_examples_of_the_docstrings_run(module):
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0
 
 
 def test_the_readme_starts_with_the_two_commands():
