@@ -15,11 +15,19 @@ cdef struct Histogram:
     double* low
     double* high
     double* sums            # `width` sums a bin
+    double* model           # of the linear model: `width` weights, then their squared gradients
     int64_t rows            # rows that listed the column
     int32_t column
     int32_t n_bins
     int32_t capacity
     int32_t unused
+
+
+cdef enum Answer:
+    # what a leaf may say: its value, naive Bayes, or its linear model
+    PATH = 0
+    BAYES = 1
+    LINEAR = 2
 
 
 cdef struct Leaf:
@@ -28,6 +36,7 @@ cdef struct Leaf:
     IntMap by_label
     int32_t* labels         # the label of every sum; NULL for numbers, whose sums are w and w y
     double* totals          # the sums over all rows
+    double* offsets         # of the linear model: `width` of them, then their squared gradients
     int64_t rows
     size_t bytes            # of the leaf and all that it points to
     int32_t n
@@ -37,8 +46,7 @@ cdef struct Leaf:
     double weight
     double weight_squares
     double target_squares   # sum of w y^2
-    double path_right       # how well each way to predict did, asked before learning
-    double bayes_right
+    double[3] scores        # how well each `Answer` did, asked before learning
     double next_look        # the weight at which the leaf next asks whether to split
     int64_t looks
 
@@ -98,6 +106,9 @@ cdef int32_t place_of_label(Leaf* leaf, int32_t label) except -1 nogil
 cdef Histogram* histogram_of(Leaf* leaf, int32_t column, Py_ssize_t hint) except NULL nogil
 cdef int32_t bin_of(Leaf* leaf, Histogram* histogram, double value,
                     int32_t max_bins) except -1 nogil
+
+
+cdef int inherit(Leaf* child, const Leaf* parent, const double* counts) except -1 nogil
 
 
 cdef class LeafExport:

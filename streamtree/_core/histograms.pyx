@@ -19,6 +19,10 @@ from streamtree._core.memory cimport regrown
 import numpy as np
 
 
+# how much weight a leaf gives to what its parent's answers were worth
+cdef double INHERITED_WEIGHT = 10.0
+
+
 cdef void* zeroed(size_t size) except NULL nogil:
     cdef void* block = calloc(1, size)
     if block == NULL:
@@ -68,7 +72,7 @@ cdef int map_insert(IntMap* table, int32_t key, int32_t value) except -1 nogil:
 
 
 cdef size_t histogram_bytes(int32_t capacity, int32_t width) noexcept nogil:
-    return <size_t> capacity * (2 + width) * sizeof(double)
+    return (<size_t> capacity * (2 + width) + 2 * width) * sizeof(double)
 
 
 cdef int reshape(Histogram* histogram, int32_t capacity, int32_t old_width,
@@ -77,7 +81,11 @@ cdef int reshape(Histogram* histogram, int32_t capacity, int32_t old_width,
     cdef double* block = <double*> zeroed(histogram_bytes(capacity, width))
     cdef double* high = block + capacity
     cdef double* sums = high + capacity
+    cdef double* model = sums + <size_t> capacity * width
     cdef int32_t i
+    if histogram.low != NULL:
+        memcpy(model, histogram.model, old_width * sizeof(double))
+        memcpy(model + width, histogram.model + old_width, old_width * sizeof(double))
     if histogram.n_bins:
         memcpy(block, histogram.low, histogram.n_bins * sizeof(double))
         memcpy(high, histogram.high, histogram.n_bins * sizeof(double))
@@ -88,6 +96,7 @@ cdef int reshape(Histogram* histogram, int32_t capacity, int32_t old_width,
     histogram.low = block
     histogram.high = high
     histogram.sums = sums
+    histogram.model = model
     histogram.capacity = capacity
     return 0
 
@@ -158,8 +167,9 @@ cdef Leaf* new_leaf(bint of_labels) except NULL nogil:
     """A leaf that has seen nothing; of labels, or of numbers."""
     cdef Leaf* leaf = <Leaf*> zeroed(sizeof(Leaf))
     leaf.width = 2
-    leaf.bytes = sizeof(Leaf) + 2 * sizeof(double)
+    leaf.bytes = sizeof(Leaf) + 6 * sizeof(double)
     leaf.totals = <double*> zeroed(2 * sizeof(double))
+    leaf.offsets = <double*> zeroed(4 * sizeof(double))
     if of_labels:
         leaf.labels = <int32_t*> zeroed(2 * sizeof(int32_t))
         leaf.bytes += 2 * sizeof(int32_t)
@@ -179,12 +189,14 @@ cdef void free_leaf(Leaf* leaf) noexcept nogil:
     free(leaf.by_label.pairs)
     free(leaf.labels)
     free(leaf.totals)
+    free(leaf.offsets)
     free(leaf)
 
 
 cdef int widen(Leaf* leaf, int32_t width) except -1 nogil:
     """Room for more labels in every bin."""
     cdef int32_t i
+    cdef double* offsets
     for i in range(leaf.n):
         leaf.bytes -= histogram_bytes(leaf.histograms[i].capacity, leaf.width)
         reshape(&leaf.histograms[i], leaf.histograms[i].capacity, leaf.width, width)
@@ -192,7 +204,12 @@ cdef int widen(Leaf* leaf, int32_t width) except -1 nogil:
     leaf.totals = <double*> regrown(leaf.totals, width * sizeof(double))
     memset(&leaf.totals[leaf.width], 0, (width - leaf.width) * sizeof(double))
     leaf.labels = <int32_t*> regrown(leaf.labels, width * sizeof(int32_t))
-    leaf.bytes += (width - leaf.width) * (sizeof(double) + sizeof(int32_t))
+    offsets = <double*> zeroed(2 * width * sizeof(double))
+    memcpy(offsets, leaf.offsets, leaf.width * sizeof(double))
+    memcpy(offsets + width, leaf.offsets + leaf.width, leaf.width * sizeof(double))
+    free(leaf.offsets)
+    leaf.offsets = offsets
+    leaf.bytes += (width - leaf.width) * (3 * sizeof(double) + sizeof(int32_t))
     leaf.width = width
     return 0
 
@@ -235,8 +252,44 @@ cdef Histogram* histogram_of(Leaf* leaf, int32_t column, Py_ssize_t hint) except
     found = &leaf.histograms[leaf.n]
     memset(found, 0, sizeof(Histogram))
     found.column = column
+    reshape(found, 0, leaf.width, leaf.width)
+    leaf.bytes += histogram_bytes(0, leaf.width)
     leaf.n += 1
     return found
+
+
+cdef int inherit(Leaf* child, const Leaf* parent, const double* counts) except -1 nogil:
+    """Start a leaf with the linear model of the one it came from, for the labels it has."""
+    cdef int32_t i, j, place, width
+    cdef const Histogram* source
+    cdef Histogram* target
+    for i in range(3):
+        child.scores[i] = INHERITED_WEIGHT * parent.scores[i] / max(parent.weight, 1.0)
+    # its bins are empty, so that naive Bayes has to prove itself anew
+    child.scores[<int> BAYES] = 0.0
+    for i in range(parent.n_sums):
+        if parent.labels != NULL:
+            if counts[parent.labels[i]] <= 0.0:
+                continue
+            place = place_of_label(child, parent.labels[i])
+        else:
+            place = i
+        child.offsets[place] = parent.offsets[i]
+        child.offsets[child.width + place] = parent.offsets[parent.width + i]
+    width = child.width
+    for j in range(parent.n):
+        source = &parent.histograms[j]
+        target = histogram_of(child, source.column, j)
+        for i in range(parent.n_sums):
+            place = i if parent.labels == NULL else place_found(child, parent.labels[i])
+            if place >= 0:
+                target.model[place] = source.model[i]
+                target.model[width + place] = source.model[parent.width + i]
+    return 0
+
+
+cdef int32_t place_found(const Leaf* leaf, int32_t label) noexcept nogil:
+    return map_find(&leaf.by_label, label)
 
 
 # ----------------------------------------------------------------------------------- state
@@ -256,6 +309,9 @@ cdef class LeafExport:
         columns = np.empty((leaf.n, 3), dtype=np.int64)
         ranges = np.empty((n_bins, 2))
         sums = np.empty((n_bins, width))
+        # by column, the offsets last
+        model = np.empty((leaf.n + 1, width, 2))
+        cdef double[:, :, ::1] model_view = model
         cdef int64_t[:, ::1] columns_view = columns
         cdef double[:, ::1] ranges_view = ranges, sums_view = sums
         cdef Py_ssize_t place = 0, row = 0, j
@@ -271,6 +327,12 @@ cdef class LeafExport:
                 for k in range(width):
                     sums_view[place + j, k] = histogram.sums[j * leaf.width + k]
             place += histogram.n_bins
+            for k in range(width):
+                model_view[row - 1, k, 0] = histogram.model[k]
+                model_view[row - 1, k, 1] = histogram.model[leaf.width + k]
+        for k in range(width):
+            model_view[leaf.n, k, 0] = leaf.offsets[k]
+            model_view[leaf.n, k, 1] = leaf.offsets[leaf.width + k]
         labels = None
         if leaf.labels != NULL:
             labels = np.array([leaf.labels[i] for i in range(width)], dtype=np.int32)
@@ -279,11 +341,12 @@ cdef class LeafExport:
             "columns": columns,
             "ranges": ranges,
             "sums": sums,
+            "model": model,
             "labels": labels,
             "totals": np.array([leaf.totals[i] for i in range(width)]),
             "numbers": np.array([
-                leaf.weight, leaf.weight_squares, leaf.target_squares, leaf.path_right,
-                leaf.bayes_right, leaf.next_look,
+                leaf.weight, leaf.weight_squares, leaf.target_squares, leaf.scores[0],
+                leaf.scores[1], leaf.scores[2], leaf.next_look,
             ]),
             "rows": leaf.rows,
             "looks": leaf.looks,
@@ -298,6 +361,7 @@ cdef Leaf* import_leaf(state) except NULL:
     cdef const int64_t[:, ::1] columns = state["columns"]
     cdef const double[:, ::1] ranges = state["ranges"]
     cdef const double[:, ::1] sums = state["sums"]
+    cdef const double[:, :, ::1] model = state["model"]
     cdef const double[::1] totals = state["totals"]
     cdef const double[::1] numbers = state["numbers"]
     cdef Py_ssize_t row, j, k, place = 0
@@ -310,6 +374,9 @@ cdef Leaf* import_leaf(state) except NULL:
     for row in range(columns.shape[0]):
         histogram = histogram_of(leaf, <int32_t> columns[row, 0], row)
         histogram.rows = columns[row, 2]
+        for k in range(totals.shape[0]):
+            histogram.model[k] = model[row, k, 0]
+            histogram.model[leaf.width + k] = model[row, k, 1]
         for j in range(place, place + columns[row, 1]):
             position = bin_of(leaf, histogram, ranges[j, 0], 0x7FFFFFFF)
             histogram.high[position] = ranges[j, 1]
@@ -317,7 +384,11 @@ cdef Leaf* import_leaf(state) except NULL:
                 histogram.sums[position * leaf.width + k] = sums[j, k]
         place += columns[row, 1]
     leaf.weight, leaf.weight_squares, leaf.target_squares = numbers[0], numbers[1], numbers[2]
-    leaf.path_right, leaf.bayes_right, leaf.next_look = numbers[3], numbers[4], numbers[5]
+    leaf.scores[0], leaf.scores[1], leaf.scores[2] = numbers[3], numbers[4], numbers[5]
+    leaf.next_look = numbers[6]
+    for k in range(totals.shape[0]):
+        leaf.offsets[k] = model[columns.shape[0], k, 0]
+        leaf.offsets[leaf.width + k] = model[columns.shape[0], k, 1]
     leaf.rows = state["rows"]
     leaf.looks = state["looks"]
     return leaf

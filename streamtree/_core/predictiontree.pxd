@@ -46,8 +46,20 @@ cdef struct Node:
     int32_t unused
 
 
+cdef struct Standard:
+    # running mean and deviation of what a column listed, for the linear models
+    double pivot            # the first value: sums are taken from there
+    double sum
+    double squares
+    double center           # 0 in a column that few rows list
+    double factor
+    int64_t n
+    int64_t birth           # rows seen before its first value
+    int64_t refresh_at
+
+
 cdef struct Private:
-    Leaf* leaf              # of an open leaf
+    Leaf* leaf              # of an open leaf; of a null branch for its linear model only
     IntMap branches         # of a nominal predicate: category's column -> child
 
 
@@ -91,6 +103,8 @@ cdef class PredictionTree:
     cdef Share* scratch
     cdef int32_t* groups            # of a column: the feature it is a category of, else -1
     cdef uint32_t* ties             # of a column: a hash of its feature's name
+    cdef Standard* standards
+    cdef int64_t n_rows
     cdef int32_t n_columns
     cdef int32_t columns_capacity
     cdef readonly int32_t size
@@ -120,7 +134,7 @@ cdef class PredictionTree:
     cdef int32_t add_node(self, int32_t parent, int32_t key) except -1 nogil
     cdef size_t bytes_with(self, int32_t nodes) noexcept nogil
     cdef bint has_room(self, int32_t nodes) noexcept nogil
-    cdef int open(self, int32_t node) except -1 nogil
+    cdef int open(self, int32_t node, const Leaf* origin) except -1 nogil
     cdef void close(self, int32_t node) noexcept nogil
     cdef double promise(self, int32_t node) noexcept nogil
     cdef int32_t least_promising(self) noexcept nogil
@@ -153,7 +167,19 @@ cdef class PredictionTree:
     cdef void consider_categories(self, Look* look, Split* best) noexcept nogil
     cdef bint apply(self, Look* look, int32_t node, Split* split) except -1 nogil
     cdef int bayes(self, int32_t node, Row row, double* shares) noexcept nogil
-    cdef bint asks_bayes(self, int32_t node) noexcept nogil
+    cdef int answer_of(self, int32_t node) noexcept nogil
+    cdef void standardise(self, Row row) noexcept nogil
+    cdef double standard(self, int32_t column, double value) noexcept nogil
+    cdef int linear(self, int32_t node, Row row, double* shares) noexcept nogil
+    cdef double guarded(self, int32_t node, double value) noexcept nogil
+    cdef void judge(self, int32_t node, Row row, int32_t label, double target, double weight,
+                    int32_t said, double said_number) noexcept nogil
+    cdef void train_number(self, int32_t node, Row row, double target,
+                           double weight) noexcept nogil
+    cdef double linear_number(self, int32_t node, Row row) noexcept nogil
+    cdef void train(self, int32_t node, Row row, int32_t place, double* shares,
+                    double weight) noexcept nogil
+    cdef int answers(self, int32_t node, Row row, double* shares) noexcept nogil
     cdef int32_t label_of(self, Row row) noexcept nogil
     cdef void probabilities_of(self, Row row, double* out, int32_t n) noexcept nogil
     cdef double number_of(self, Row row) noexcept nogil

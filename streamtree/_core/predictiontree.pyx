@@ -6,14 +6,14 @@ is not grown; it keeps its counts and may grow later.
 """
 
 cimport cython
-from libc.math cimport HUGE_VAL, fabs, log, sqrt
+from libc.math cimport HUGE_VAL, exp, fabs, log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy, memset
 
 from streamtree._core.histograms cimport (
-    Histogram, Leaf, LeafExport, bin_of, find_bin, find_histogram, free_leaf, histogram_of,
-    import_leaf, map_bytes, map_find, map_insert, new_leaf, place_of_label,
+    BAYES, LINEAR, PATH, Histogram, Leaf, LeafExport, bin_of, find_bin, find_histogram, free_leaf, histogram_of,
+    import_leaf, inherit, map_bytes, map_find, map_insert, new_leaf, place_of_label,
 )
 from streamtree._core.memory cimport regrown
 from streamtree._core.solvers cimport (
@@ -38,6 +38,11 @@ cdef double NOISE_GAIN = 1.0
 cdef double REOPEN_FACTOR = 2.0
 # added to every bin of every class
 cdef double BAYES_PRIOR = 0.5
+# of the linear models: step size, and how many deviations from its mean a value counts at most
+cdef double RATE = 0.3
+cdef double STANDARD_LIMIT = 5.0
+# a linear model of numbers says nothing farther from a leaf's mean than so many deviations
+cdef double NUMBER_LIMIT = 3.0
 
 
 cdef struct Member:
@@ -78,6 +83,15 @@ cdef inline double number_in(Row row, int32_t column, bint* found) noexcept nogi
     return 0.0
 
 
+cdef inline int32_t largest(const double* numbers, int32_t n) noexcept nogil:
+    """Where the largest of n numbers is, the first of equals."""
+    cdef int32_t i, best = 0
+    for i in range(1, n):
+        if numbers[i] > numbers[best]:
+            best = i
+    return best
+
+
 cdef int32_t spacious(int32_t n) noexcept nogil:
     """A capacity for n nodes that depends on n only: at most a quarter more, in steps."""
     cdef int32_t step = 4
@@ -99,7 +113,8 @@ cdef class PredictionTree:
         self.scratch = <Share*> regrown(NULL, (self.stride + 1) * sizeof(Share))
         self.n_bytes = (self.stride + 1) * sizeof(Share)
         self.add_node(-1, 0)
-        self.open(ROOT)
+        self.nodes[ROOT].state = OPEN
+        self.open(ROOT, NULL)
 
     def configure(self, *, double regularization, double depth_penalty, delta,
                   double grace_period, int max_bins, size_t max_size):
@@ -123,6 +138,7 @@ cdef class PredictionTree:
         free(self.scratch)
         free(self.groups)
         free(self.ties)
+        free(self.standards)
 
     cdef int add_column(self, int32_t group, uint32_t tie) except -1:
         """Say of the next column which feature it is a category of (-1: a number)."""
@@ -131,8 +147,12 @@ cdef class PredictionTree:
             capacity = spacious(self.n_columns + 1)
             self.groups = <int32_t*> regrown(self.groups, capacity * sizeof(int32_t))
             self.ties = <uint32_t*> regrown(self.ties, capacity * sizeof(uint32_t))
-            self.n_bytes += (capacity - self.columns_capacity) * 2 * sizeof(int32_t)
+            self.standards = <Standard*> regrown(self.standards, capacity * sizeof(Standard))
+            self.n_bytes += (capacity - self.columns_capacity) * (
+                2 * sizeof(int32_t) + sizeof(Standard)
+            )
             self.columns_capacity = capacity
+        memset(&self.standards[self.n_columns], 0, sizeof(Standard))
         self.groups[self.n_columns] = group
         self.ties[self.n_columns] = tie
         self.n_columns += 1
@@ -287,12 +307,16 @@ cdef class PredictionTree:
 
     # -------------------------------------------------------------------------- memory
 
-    cdef int open(self, int32_t node) except -1 nogil:
-        """Let a leaf collect statistics."""
+    cdef int open(self, int32_t node, const Leaf* origin) except -1 nogil:
+        """Let a leaf collect statistics, with the linear model of `origin` if there is one."""
         cdef Leaf* leaf = new_leaf(self.loss != SQUARED)
         leaf.next_look = self.grace_period
+        if origin != NULL and self.is_adaptive and not self._defers:
+            inherit(leaf, origin, self.counts_of(node))
+        if self.privates[node].leaf != NULL:
+            self.n_bytes -= self.privates[node].leaf.bytes
+            free_leaf(self.privates[node].leaf)
         self.privates[node].leaf = leaf
-        self.nodes[node].state = OPEN
         self.n_bytes += leaf.bytes
         return 0
 
@@ -300,6 +324,8 @@ cdef class PredictionTree:
         self.n_bytes -= self.privates[node].leaf.bytes
         free_leaf(self.privates[node].leaf)
         self.privates[node].leaf = NULL
+        if self.nodes[node].state == NULL_BRANCH:
+            return
         self.nodes[node].state = CLOSED
         self.nodes[node].next_look = self.nodes[node].weight * LOOK_GROWTH
 
@@ -315,11 +341,11 @@ cdef class PredictionTree:
         return self.nodes[node].weight - largest
 
     cdef int32_t least_promising(self) noexcept nogil:
-        """The open leaf that promises least, the youngest of equals; -1 if none is open."""
+        """The leaf with statistics that promises least, the youngest of equals; -1 for none."""
         cdef int32_t node, best = -1
         cdef double promise, least = 0.0
         for node in range(self.size):
-            if self.nodes[node].state == OPEN:
+            if self.privates[node].leaf != NULL:
                 promise = self.promise(node)
                 if best < 0 or promise <= least:
                     best = node
@@ -344,18 +370,23 @@ cdef class PredictionTree:
             if least < 0 or self.promise(node) <= REOPEN_FACTOR * self.promise(least):
                 return 0
             self.close(least)
-        return self.open(node)
+        self.nodes[node].state = OPEN
+        return self.open(node, NULL)
 
     # --------------------------------------------------------------------- one example
 
     cdef int learn(self, Row row, int32_t label, double target, double weight) except -1 nogil:
         """Learn a label, or for squared loss a target."""
         cdef int32_t node = ROOT, child, key, said
+        cdef double said_number
         if label >= self.n_labels:
             self.admit(label)
+        if self.is_adaptive:
+            self.standardise(row)
         while True:
             # what the tree would have said
             said = self.nodes[node].majority
+            said_number = self.values_of(node)[0]
             self.count(node, label, target, weight)
             self.refresh(node)
             if self.nodes[node].state != INNER:
@@ -368,10 +399,12 @@ cdef class PredictionTree:
                 child = self.add_node(node, key)
                 self.nodes[child].next_look = self.grace_period
             node = child
-        if self.nodes[node].state == OPEN:
+        if self.privates[node].leaf != NULL and self.is_adaptive:
+            self.judge(node, row, label, target, weight, said, said_number)
             self.learn_leaf(node, row, label, target, weight)
-            if self.is_adaptive and self.loss != SQUARED and said == label:
-                self.privates[node].leaf.path_right += weight
+        elif self.nodes[node].state == OPEN:
+            self.learn_leaf(node, row, label, target, weight)
+        if self.nodes[node].state == OPEN:
             if (not self._defers
                     and self.privates[node].leaf.weight >= self.privates[node].leaf.next_look):
                 self.look(node)
@@ -398,25 +431,22 @@ cdef class PredictionTree:
 
     cdef int learn_leaf(self, int32_t node, Row row, int32_t label, double target,
                         double weight) except -1 nogil:
-        """Count a row into the statistics of an open leaf."""
+        """Count a row into the statistics of an open leaf; of a null branch only train it."""
         cdef Leaf* leaf = self.privates[node].leaf
         cdef Histogram* histogram
         cdef double[MAX_BAYES] shares
         cdef double* sums
-        cdef int32_t place = 0, best, i
+        cdef int32_t place = 0, i
         cdef Py_ssize_t position
         self.n_bytes -= leaf.bytes
         if self.loss != SQUARED:
-            if self.is_adaptive and self.bayes(node, row, shares):
-                best = 0
-                for i in range(1, leaf.n_sums):
-                    if shares[i] > shares[best]:
-                        best = i
-                if leaf.labels[best] == label:
-                    leaf.bayes_right += weight
             place = place_of_label(leaf, label)
+            if self.is_adaptive and not self._defers and self.linear(node, row, shares):
+                self.train(node, row, place, shares, weight)
             leaf.totals[place] += weight
         else:
+            if self.is_adaptive and not self._defers:
+                self.train_number(node, row, target, weight)
             leaf.totals[0] += weight
             leaf.totals[1] += weight * target
             leaf.target_squares += weight * target * target
@@ -425,6 +455,8 @@ cdef class PredictionTree:
         leaf.weight_squares += weight * weight
         for position in range(row.n):
             histogram = histogram_of(leaf, row.columns[position], position)
+            if self.nodes[node].state == NULL_BRANCH:
+                continue
             i = bin_of(leaf, histogram, row.values[position], self.max_bins)
             sums = &histogram.sums[<size_t> i * leaf.width]
             histogram.rows += 1
@@ -609,7 +641,8 @@ cdef class PredictionTree:
         if before == 0.0:
             fields.state = NULL_BRANCH
             return 0
-        return self.open(node)
+        fields.state = OPEN
+        return self.open(node, self.privates[node].leaf)
 
     cdef int begin_look(self, Look* look, int32_t node) except -1 nogil:
         cdef const Leaf* leaf = self.privates[node].leaf
@@ -934,7 +967,10 @@ cdef class PredictionTree:
             self.nodes[child].weight_squares = weight * squares
             self.nodes[child].next_look = weight * LOOK_GROWTH
             if grows[number]:
-                self.open(child)
+                self.nodes[child].state = OPEN
+            # a null branch has nothing to collect, but a linear model to say something
+            if grows[number] or (self.is_adaptive and not self._defers):
+                self.open(child, leaf)
         child = self.nodes[node].first_child
         while child >= 0:
             self.refresh(child)
@@ -961,7 +997,7 @@ cdef class PredictionTree:
         cdef const Histogram* histogram
         cdef const double* sums
         cdef int32_t i, place, n = leaf.n_sums
-        cdef double largest, room
+        cdef double most, room
         cdef Py_ssize_t position
         if n < 2 or n > MAX_BAYES:
             return 0
@@ -976,32 +1012,196 @@ cdef class PredictionTree:
                 continue
             sums = &histogram.sums[<size_t> place * leaf.width]
             room = BAYES_PRIOR * (histogram.n_bins + 1)
-            largest = 0.0
+            most = 0.0
             for i in range(n):
                 shares[i] *= (sums[i] + BAYES_PRIOR) / (leaf.totals[i] + room)
-                largest = max(largest, shares[i])
-            if largest < 1e-100:
+                most = max(most, shares[i])
+            if most < 1e-100:
                 for i in range(n):
                     shares[i] *= 1e100
         return 1
 
-    cdef bint asks_bayes(self, int32_t node) noexcept nogil:
+    cdef int answer_of(self, int32_t node) noexcept nogil:
+        """The way to predict that was right most often at a leaf."""
         cdef const Leaf* leaf = self.privates[node].leaf
-        return (
-            self.is_adaptive and self.loss != SQUARED and leaf != NULL
-            and leaf.bayes_right > leaf.path_right
-        )
+        cdef int best = PATH
+        if self.is_adaptive and leaf != NULL:
+            if leaf.scores[<int> BAYES] > leaf.scores[best] and self.loss != SQUARED:
+                best = BAYES
+            if leaf.scores[<int> LINEAR] > leaf.scores[best]:
+                best = LINEAR
+        return best
+
+    cdef int answers(self, int32_t node, Row row, double* shares) noexcept nogil:
+        """What naive Bayes or the linear model says; 0 if it is the path that is asked."""
+        cdef int answer = self.answer_of(node)
+        if answer == BAYES:
+            return self.bayes(node, row, shares)
+        return self.linear(node, row, shares) if answer == LINEAR else 0
+
+    cdef void standardise(self, Row row) noexcept nogil:
+        """Count a row into the mean and deviation of its columns."""
+        cdef Standard* column
+        cdef double value, mean, variance
+        cdef Py_ssize_t i
+        self.n_rows += 1
+        for i in range(row.n):
+            column = &self.standards[row.columns[i]]
+            value = row.values[i]
+            if column.n == 0:
+                column.pivot = value
+                column.birth = self.n_rows - 1
+            value -= column.pivot
+            column.n += 1
+            column.sum += value
+            column.squares += value * value
+            if column.n < column.refresh_at:
+                continue
+            column.refresh_at = column.n + 1 + column.n // 16
+            mean = column.sum / column.n
+            variance = max(column.squares / column.n - mean * mean, 0.0)
+            mean += column.pivot
+            column.center = 0.0
+            # a column that few rows list, or with one value only, would vanish if centred
+            if variance > 1e-20 * mean * mean and 4 * column.n >= self.n_rows - column.birth + 8:
+                column.center = mean
+            else:
+                variance += mean * mean
+            column.factor = 1.0 / sqrt(variance) if variance > 0.0 else 0.0
+            if not column.factor < 1e200 or not fabs(column.center) < 1e200:
+                column.center = column.factor = 0.0
+
+    cdef double standard(self, int32_t column, double value) noexcept nogil:
+        value = (value - self.standards[column].center) * self.standards[column].factor
+        if value > STANDARD_LIMIT:
+            return STANDARD_LIMIT
+        return value if value >= -STANDARD_LIMIT else -STANDARD_LIMIT
+
+    cdef int linear(self, int32_t node, Row row, double* shares) noexcept nogil:
+        """Class shares by the softmax of a leaf's linear model; returns whether there are any."""
+        cdef const Leaf* leaf = self.privates[node].leaf
+        cdef const Histogram* histogram
+        cdef int32_t i, n = leaf.n_sums
+        cdef double value, most, total = 0.0
+        cdef Py_ssize_t position
+        if n < 2 or n > MAX_BAYES:
+            return 0
+        for i in range(n):
+            shares[i] = leaf.offsets[i]
+        for position in range(row.n):
+            histogram = find_histogram(leaf, row.columns[position], position)
+            if histogram != NULL:
+                value = self.standard(row.columns[position], row.values[position])
+                for i in range(n):
+                    shares[i] += value * histogram.model[i]
+        most = shares[largest(shares, n)]
+        for i in range(n):
+            shares[i] = exp(shares[i] - most)
+            total += shares[i]
+        for i in range(n):
+            shares[i] /= total
+        return 1
+
+    cdef void train(self, int32_t node, Row row, int32_t place, double* shares,
+                    double weight) noexcept nogil:
+        """One step of AdaGrad on the log loss, or for numbers on half the squared error.
+
+        `shares` holds what the model says, less what is so.
+        """
+        cdef Leaf* leaf = self.privates[node].leaf
+        cdef Histogram* histogram
+        cdef int32_t i, n = 1 if self.loss == SQUARED else leaf.n_sums
+        cdef double value, gradient
+        cdef double rate = RATE / sqrt(1.0 + row.n)
+        cdef Py_ssize_t position
+        if self.loss != SQUARED:
+            shares[place] -= 1.0
+        for i in range(n):
+            gradient = weight * shares[i]
+            if gradient != 0.0:
+                leaf.offsets[leaf.width + i] += gradient * gradient
+                leaf.offsets[i] -= rate * gradient / sqrt(leaf.offsets[leaf.width + i])
+        for position in range(row.n):
+            histogram = find_histogram(leaf, row.columns[position], position)
+            if histogram == NULL:
+                continue
+            value = weight * self.standard(row.columns[position], row.values[position])
+            for i in range(n):
+                gradient = value * shares[i]
+                if gradient != 0.0:
+                    histogram.model[leaf.width + i] += gradient * gradient
+                    histogram.model[i] -= (
+                        rate * gradient / sqrt(histogram.model[leaf.width + i])
+                    )
+
+    cdef double linear_number(self, int32_t node, Row row) noexcept nogil:
+        """The linear model's number, in deviations of all targets from their mean."""
+        cdef const Leaf* leaf = self.privates[node].leaf
+        cdef const Histogram* histogram
+        cdef double value = leaf.offsets[0]
+        cdef Py_ssize_t position
+        for position in range(row.n):
+            histogram = find_histogram(leaf, row.columns[position], position)
+            if histogram != NULL:
+                value += histogram.model[0] * self.standard(
+                    row.columns[position], row.values[position]
+                )
+        return value
+
+    cdef double guarded(self, int32_t node, double value) noexcept nogil:
+        """A linear model's number in the unit of the targets, not far from what the node saw."""
+        cdef const double* counts = self.counts_of(ROOT)
+        cdef double mean = counts[1] / counts[0]
+        cdef double deviation = sqrt(max(counts[2] / counts[0] - mean * mean, 0.0))
+        value = mean + value * deviation
+        counts = self.counts_of(node)
+        mean = counts[1] / counts[0]
+        deviation = NUMBER_LIMIT * sqrt(max(counts[2] / counts[0] - mean * mean, 0.0))
+        if value > mean + deviation:
+            return mean + deviation
+        return value if value >= mean - deviation else mean - deviation
+
+    cdef void judge(self, int32_t node, Row row, int32_t label, double target, double weight,
+                    int32_t said, double said_number) noexcept nogil:
+        """Score the answers that a leaf could have given, where there is a choice."""
+        cdef Leaf* leaf = self.privates[node].leaf
+        cdef double[MAX_BAYES] shares
+        cdef double error
+        if self.loss == SQUARED:
+            error = self.guarded(node, self.linear_number(node, row)) - target
+            leaf.scores[<int> LINEAR] -= weight * error * error
+            leaf.scores[<int> PATH] -= weight * (said_number - target) * (said_number - target)
+        elif self.bayes(node, row, shares):
+            if leaf.labels[largest(shares, leaf.n_sums)] == label:
+                leaf.scores[<int> BAYES] += weight
+            self.linear(node, row, shares)
+            if leaf.labels[largest(shares, leaf.n_sums)] == label:
+                leaf.scores[<int> LINEAR] += weight
+            if said == label:
+                leaf.scores[<int> PATH] += weight
+
+    cdef void train_number(self, int32_t node, Row row, double target,
+                           double weight) noexcept nogil:
+        """Train a leaf's linear model of numbers."""
+        cdef const double* counts = self.counts_of(ROOT)
+        cdef double mean = counts[1] / counts[0], error
+        cdef double deviation = sqrt(max(counts[2] / counts[0] - mean * mean, 0.0))
+        cdef double value = self.linear_number(node, row)
+        if deviation > 0.0:
+            error = value - (target - mean) / deviation
+            error = min(max(error, -STANDARD_LIMIT), STANDARD_LIMIT)
+            self.train(node, row, 0, &error, weight)
 
     cdef int32_t label_of(self, Row row) noexcept nogil:
-        cdef int32_t node = self.leaf_of(row), i, best = 0
+        cdef int32_t node = self.leaf_of(row)
         cdef double[MAX_BAYES] shares
+        if self.answers(node, row, shares):
+            return self.privates[node].leaf.labels[
+                largest(shares, self.privates[node].leaf.n_sums)
+            ]
+        # what a null branch has of its own may be older than what its parent says
         if self.nodes[node].state == NULL_BRANCH and self.nodes[node].parent >= 0:
-            return self.nodes[self.nodes[node].parent].majority
-        if self.asks_bayes(node) and self.bayes(node, row, shares):
-            for i in range(1, self.privates[node].leaf.n_sums):
-                if shares[i] > shares[best]:
-                    best = i
-            return self.privates[node].leaf.labels[best]
+            node = self.nodes[node].parent
         return self.nodes[node].majority
 
     cdef void probabilities_of(self, Row row, double* out, int32_t n) noexcept nogil:
@@ -1011,14 +1211,14 @@ cdef class PredictionTree:
         cdef const double* values
         cdef double total = 0.0
         memset(out, 0, n * sizeof(double))
-        if self.nodes[node].state == NULL_BRANCH and self.nodes[node].parent >= 0:
-            node = self.nodes[node].parent
-        if self.asks_bayes(node) and self.bayes(node, row, shares):
+        if self.answers(node, row, shares):
             for i in range(self.privates[node].leaf.n_sums):
                 total += shares[i]
             for i in range(self.privates[node].leaf.n_sums):
                 out[self.privates[node].leaf.labels[i]] = shares[i] / total
             return
+        if self.nodes[node].state == NULL_BRANCH and self.nodes[node].parent >= 0:
+            node = self.nodes[node].parent
         values = self.values_of(node)
         if self.loss == LOG:
             for i in range(self.n_labels):
@@ -1038,6 +1238,8 @@ cdef class PredictionTree:
 
     cdef double number_of(self, Row row) noexcept nogil:
         cdef int32_t node = self.leaf_of(row)
+        if self.answer_of(node) == LINEAR:
+            return self.guarded(node, self.linear_number(node, row))
         if self.nodes[node].state == NULL_BRANCH and self.nodes[node].parent >= 0:
             node = self.nodes[node].parent
         return self.values_of(node)[0]
@@ -1050,6 +1252,7 @@ cdef class PredictionTree:
         cdef LeafExport leaves = LeafExport()
         cdef int32_t node, i, width = 3 if self.loss == SQUARED else self.n_labels
         cdef Node[::1] view
+        cdef Standard blank
         memset(&empty, 0, sizeof(Node))
         nodes = np.zeros(self.size, dtype=np.asarray(<Node[:1]> &empty).dtype)
         view = nodes
@@ -1066,14 +1269,19 @@ cdef class PredictionTree:
         groups = np.empty(self.n_columns, dtype=np.int32)
         for i in range(self.n_columns):
             groups[i] = self.groups[i]
+        memset(&blank, 0, sizeof(Standard))
+        standards = np.asarray(<Standard[:1]> &blank)[:0]
+        if self.n_columns:
+            standards = np.asarray(<Standard[:self.n_columns]> self.standards)
         return {"nodes": nodes, "counts": counts, "values": values, "groups": groups,
-                "leaves": leaves.parts}
+                "standards": standards.copy(), "rows": self.n_rows, "leaves": leaves.parts}
 
     def restore(self, state):
         """Take over what `snapshot` gave; the tree must be new and know the columns."""
         cdef const Node[::1] nodes = state["nodes"]
         cdef const double[:, ::1] counts = state["counts"]
         cdef const double[:, ::1] values = state["values"]
+        cdef const Standard[::1] standards = state["standards"]
         cdef int32_t node, child, i, width = <int32_t> counts.shape[1]
         self.n_bytes -= self.privates[ROOT].leaf.bytes
         free_leaf(self.privates[ROOT].leaf)
@@ -1094,6 +1302,9 @@ cdef class PredictionTree:
                 self.n_bytes -= map_bytes(&self.privates[node].branches)
                 map_insert(&self.privates[node].branches, self.nodes[child].key, child)
                 self.n_bytes += map_bytes(&self.privates[node].branches)
+        for i in range(self.n_columns):
+            self.standards[i] = standards[i]
+        self.n_rows = state["rows"]
         for part in state["leaves"]:
             node = part["node"]
             self.privates[node].leaf = import_leaf(part)

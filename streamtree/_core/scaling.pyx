@@ -148,13 +148,16 @@ cdef class ColumnScaler:
         out.reserve(raw.n)
         if self.listing:
             for i in range(raw.n):
-                # - 0.0 + 0.0 is 0.0, as it is where a sparse matrix does not store it
-                value = raw.values[i] + 0.0
                 out.columns[n] = raw.columns[i]
-                out.values[n] = value
-                n += value < 0.0 or value > 0.0 or (
-                    value == 0.0 and self._columns[raw.columns[i]].is_dense != 0
-                )
+                out.values[n] = raw.values[i]
+                n += raw.values[i] < 0.0 or raw.values[i] > 0.0
+                has_zeros |= raw.values[i] == 0.0
+            if has_zeros:
+                # last, as everywhere, whether a sparse row stored them or not
+                for i in range(raw.n):
+                    out.columns[n] = raw.columns[i]
+                    out.values[n] = 0.0
+                    n += raw.values[i] == 0.0 and self._columns[raw.columns[i]].is_dense != 0
             out.n = n
             return 0
         for i in range(raw.n):
