@@ -302,8 +302,9 @@ def streams(report: Report) -> None:
     for name, goal in NUMBER_STREAMS.items():
         model = SelfTerminatingTreeRegressor()
         predicted, y, seconds = prequential(model, load(name), dicts=True)
-        y = y.astype(np.float64)
-        r2 = 1 - np.sum((np.array(predicted) - y) ** 2) / np.sum((y - y.mean()) ** 2)
+        # from the second row on: before any learning a regressor says 0, whatever the targets
+        y = y[1:].astype(np.float64)
+        r2 = 1 - np.sum((np.array(predicted[1:]) - y) ** 2) / np.sum((y - y.mean()) ** 2)
         rows.append([name, f"{r2:.4f}", goal, r2 >= goal, model.n_nodes, f"{1e6 * seconds:.1f}"])
     report.table(["set", "R2", "goal", "met", "nodes", "us/row"], rows)
     met = sum(bool(row[3]) for row in rows)

@@ -20,7 +20,7 @@ import numpy as np
 
 
 # how much weight a leaf gives to what its parent's answers were worth
-cdef double INHERITED_WEIGHT = 10.0
+cdef double INHERITED_WEIGHT = 50.0
 
 
 cdef void* zeroed(size_t size) except NULL nogil:

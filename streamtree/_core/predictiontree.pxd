@@ -145,8 +145,8 @@ cdef class PredictionTree:
     cdef int learn(self, Row row, int32_t label, double target, double weight) except -1 nogil
     cdef void count(self, int32_t node, int32_t label, double target,
                     double weight) noexcept nogil
-    cdef int learn_leaf(self, int32_t node, Row row, int32_t label, double target,
-                        double weight) except -1 nogil
+    cdef int learn_leaf(self, int32_t node, Row row, int32_t label, double target, double weight,
+                        int32_t said, double said_number) except -1 nogil
     cdef int refresh(self, int32_t node) except -1 nogil
     cdef int refresh_branches(self, int32_t node) except -1 nogil
     cdef void set_majority(self, int32_t node) noexcept nogil
@@ -172,12 +172,12 @@ cdef class PredictionTree:
     cdef double standard(self, int32_t column, double value) noexcept nogil
     cdef int linear(self, int32_t node, Row row, double* shares) noexcept nogil
     cdef double guarded(self, int32_t node, double value) noexcept nogil
-    cdef void judge(self, int32_t node, Row row, int32_t label, double target, double weight,
-                    int32_t said, double said_number) noexcept nogil
-    cdef void train_number(self, int32_t node, Row row, double target,
+    cdef void judge(self, int32_t node, Row row, int32_t place, bint path_is_right,
+                    double weight) noexcept nogil
+    cdef void judge_number(self, int32_t node, Row row, double target, double path_error,
                            double weight) noexcept nogil
     cdef double linear_number(self, int32_t node, Row row) noexcept nogil
-    cdef void train(self, int32_t node, Row row, int32_t place, double* shares,
+    cdef void train(self, int32_t node, Row row, const double* shares,
                     double weight) noexcept nogil
     cdef int answers(self, int32_t node, Row row, double* shares) noexcept nogil
     cdef int32_t label_of(self, Row row) noexcept nogil

@@ -12,8 +12,8 @@ from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy, memset
 
 from streamtree._core.histograms cimport (
-    BAYES, LINEAR, PATH, Histogram, Leaf, LeafExport, bin_of, find_bin, find_histogram, free_leaf, histogram_of,
-    import_leaf, inherit, map_bytes, map_find, map_insert, new_leaf, place_of_label,
+    BAYES, LINEAR, PATH, Histogram, Leaf, LeafExport, bin_of, find_bin, find_histogram, free_leaf,
+    histogram_of, import_leaf, inherit, map_bytes, map_find, map_insert, new_leaf, place_of_label,
 )
 from streamtree._core.memory cimport regrown
 from streamtree._core.solvers cimport (
@@ -39,7 +39,7 @@ cdef double REOPEN_FACTOR = 2.0
 # added to every bin of every class
 cdef double BAYES_PRIOR = 0.5
 # of the linear models: step size, and how many deviations from its mean a value counts at most
-cdef double RATE = 0.3
+cdef double RATE = 0.6
 cdef double STANDARD_LIMIT = 5.0
 # a linear model of numbers says nothing farther from a leaf's mean than so many deviations
 cdef double NUMBER_LIMIT = 3.0
@@ -399,11 +399,8 @@ cdef class PredictionTree:
                 child = self.add_node(node, key)
                 self.nodes[child].next_look = self.grace_period
             node = child
-        if self.privates[node].leaf != NULL and self.is_adaptive:
-            self.judge(node, row, label, target, weight, said, said_number)
-            self.learn_leaf(node, row, label, target, weight)
-        elif self.nodes[node].state == OPEN:
-            self.learn_leaf(node, row, label, target, weight)
+        if self.privates[node].leaf != NULL:
+            self.learn_leaf(node, row, label, target, weight, said, said_number)
         if self.nodes[node].state == OPEN:
             if (not self._defers
                     and self.privates[node].leaf.weight >= self.privates[node].leaf.next_look):
@@ -429,24 +426,27 @@ cdef class PredictionTree:
         else:
             counts[label] += weight
 
-    cdef int learn_leaf(self, int32_t node, Row row, int32_t label, double target,
-                        double weight) except -1 nogil:
-        """Count a row into the statistics of an open leaf; of a null branch only train it."""
+    cdef int learn_leaf(self, int32_t node, Row row, int32_t label, double target, double weight,
+                        int32_t said, double said_number) except -1 nogil:
+        """Count a row into the statistics of an open leaf; of a null branch only train it.
+
+        `said` or `said_number` is what the path said before the row was counted.
+        """
         cdef Leaf* leaf = self.privates[node].leaf
         cdef Histogram* histogram
-        cdef double[MAX_BAYES] shares
+        cdef bint judges = self.is_adaptive and not self._defers
         cdef double* sums
         cdef int32_t place = 0, i
         cdef Py_ssize_t position
         self.n_bytes -= leaf.bytes
         if self.loss != SQUARED:
             place = place_of_label(leaf, label)
-            if self.is_adaptive and not self._defers and self.linear(node, row, shares):
-                self.train(node, row, place, shares, weight)
+            if judges:
+                self.judge(node, row, place, label == said, weight)
             leaf.totals[place] += weight
         else:
-            if self.is_adaptive and not self._defers:
-                self.train_number(node, row, target, weight)
+            if judges:
+                self.judge_number(node, row, target, said_number - target, weight)
             leaf.totals[0] += weight
             leaf.totals[1] += weight * target
             leaf.target_squares += weight * target * target
@@ -1102,7 +1102,7 @@ cdef class PredictionTree:
             shares[i] /= total
         return 1
 
-    cdef void train(self, int32_t node, Row row, int32_t place, double* shares,
+    cdef void train(self, int32_t node, Row row, const double* shares,
                     double weight) noexcept nogil:
         """One step of AdaGrad on the log loss, or for numbers on half the squared error.
 
@@ -1114,8 +1114,6 @@ cdef class PredictionTree:
         cdef double value, gradient
         cdef double rate = RATE / sqrt(1.0 + row.n)
         cdef Py_ssize_t position
-        if self.loss != SQUARED:
-            shares[place] -= 1.0
         for i in range(n):
             gradient = weight * shares[i]
             if gradient != 0.0:
@@ -1161,36 +1159,34 @@ cdef class PredictionTree:
             return mean + deviation
         return value if value >= mean - deviation else mean - deviation
 
-    cdef void judge(self, int32_t node, Row row, int32_t label, double target, double weight,
-                    int32_t said, double said_number) noexcept nogil:
-        """Score the answers that a leaf could have given, where there is a choice."""
+    cdef void judge(self, int32_t node, Row row, int32_t place, bint path_is_right,
+                    double weight) noexcept nogil:
+        """Score the answers that a leaf could have given, then train its linear model."""
         cdef Leaf* leaf = self.privates[node].leaf
         cdef double[MAX_BAYES] shares
-        cdef double error
-        if self.loss == SQUARED:
-            error = self.guarded(node, self.linear_number(node, row)) - target
-            leaf.scores[<int> LINEAR] -= weight * error * error
-            leaf.scores[<int> PATH] -= weight * (said_number - target) * (said_number - target)
-        elif self.bayes(node, row, shares):
-            if leaf.labels[largest(shares, leaf.n_sums)] == label:
-                leaf.scores[<int> BAYES] += weight
+        if self.bayes(node, row, shares):
+            leaf.scores[<int> BAYES] += weight * (largest(shares, leaf.n_sums) == place)
+            leaf.scores[<int> PATH] += weight * path_is_right
             self.linear(node, row, shares)
-            if leaf.labels[largest(shares, leaf.n_sums)] == label:
-                leaf.scores[<int> LINEAR] += weight
-            if said == label:
-                leaf.scores[<int> PATH] += weight
+            leaf.scores[<int> LINEAR] += weight * (largest(shares, leaf.n_sums) == place)
+            shares[place] -= 1.0
+            self.train(node, row, shares, weight)
 
-    cdef void train_number(self, int32_t node, Row row, double target,
+    cdef void judge_number(self, int32_t node, Row row, double target, double path_error,
                            double weight) noexcept nogil:
-        """Train a leaf's linear model of numbers."""
+        """The same for numbers, by squared errors."""
+        cdef Leaf* leaf = self.privates[node].leaf
         cdef const double* counts = self.counts_of(ROOT)
         cdef double mean = counts[1] / counts[0], error
         cdef double deviation = sqrt(max(counts[2] / counts[0] - mean * mean, 0.0))
         cdef double value = self.linear_number(node, row)
+        error = self.guarded(node, value) - target
+        leaf.scores[<int> LINEAR] -= weight * error * error
+        leaf.scores[<int> PATH] -= weight * path_error * path_error
         if deviation > 0.0:
             error = value - (target - mean) / deviation
             error = min(max(error, -STANDARD_LIMIT), STANDARD_LIMIT)
-            self.train(node, row, 0, &error, weight)
+            self.train(node, row, &error, weight)
 
     cdef int32_t label_of(self, Row row) noexcept nogil:
         cdef int32_t node = self.leaf_of(row)

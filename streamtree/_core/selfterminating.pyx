@@ -80,7 +80,7 @@ cdef int grow_whole(PredictionTree tree, ColumnScaler scaler, RowBuffer out, lis
                     tree.count(ROOT, label, target, weights[i])
                 node = tree.leaf_of(row)
                 if node >= first and tree.nodes[node].state == OPEN:
-                    tree.learn_leaf(node, row, label, target, weights[i])
+                    tree.learn_leaf(node, row, label, target, weights[i], -1, 0.0)
                     if tree.n_bytes > tree.max_size:
                         tree.keep_within_bounds()
             size = tree.size
