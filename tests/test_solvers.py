@@ -8,6 +8,7 @@ from reference import selfterminating as ref
 
 from streamtree._core.solvers import (
     NodeLoss,
+    log_gain,
     loss_value,
     solve_l1,
     solve_linf,
@@ -96,6 +97,14 @@ def test_l1_reaches_the_numerical_optimum(loss):
         if lam == 1e6 and kind != "exponential":
             assert alpha == 0.0
     assert CASES / 20 < n_null < CASES * 0.9  # both kinds of cases were there
+
+
+def test_the_short_way_to_the_gain_of_log_loss_leads_there():
+    rng = np.random.default_rng(5)
+    for _ in range(CASES):
+        (a,), (b,), bias, lam = case(rng, NodeLoss.LOG)
+        _, gain = solve_l1(NodeLoss.LOG, a, b, bias, lam)
+        assert log_gain(a, b, bias, lam) == pytest.approx(gain, rel=1e-9, abs=1e-9 * (a + b + 1))
 
 
 def linf_best(kind, a, b, bias, lam):

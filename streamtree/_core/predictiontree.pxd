@@ -88,6 +88,7 @@ cdef struct Look:
     double* alpha
     Share* shares
     double bias
+    double share            # sigma(bias)
     double lam
     double level            # ln(2 candidates looks (looks + 1) / delta), weighted
     int32_t n_numbers

@@ -18,7 +18,7 @@ from streamtree._core.histograms cimport (
 from streamtree._core.memory cimport regrown
 from streamtree._core.solvers cimport (
     EXPONENTIAL, LOG, ROUNDING, SCORE_BOUND, SQUARED, Scale, Share, alpha_l1, alpha_linf, bounded,
-    gain_l1, shares_multiclass, sigmoid,
+    gain_l1, gain_log_l1, shares_multiclass, sigmoid,
 )
 from streamtree._core.types cimport Row
 
@@ -672,6 +672,7 @@ cdef class PredictionTree:
         look.order = <int32_t*> (members + most)
         if look.is_two_class or self.loss == SQUARED:
             look.bias = self.bias_of(node)
+            look.share = sigmoid(look.bias)
         look.at_zero = look.at_one = -1
         if self.loss != SQUARED:
             for i in range(n):
@@ -716,6 +717,8 @@ cdef class PredictionTree:
         if look.is_two_class:
             positive = sums[look.at_one] if look.at_one >= 0 else 0.0
             negative = sums[look.at_zero] if look.at_zero >= 0 else 0.0
+            if self.loss == LOG:
+                return gain_log_l1(positive, negative, look.bias, look.share, look.lam)
             return gain_l1(self.loss, positive, negative, look.bias, look.lam)
         for i in range(n):
             look.counts[i] = sums[i]

@@ -204,6 +204,29 @@ cdef inline double gain_l1(int loss, double positive, double negative, double b,
     return gain if gain > 0.0 else 0.0
 
 
+cdef inline double gain_log_l1(double positive, double negative, double b, double share,
+                               double lam) noexcept nogil:
+    """`gain_l1` of log loss where share = sigma(b) is at hand, in two logarithms.
+
+    With p = (mu - lambda s) / m and u = sigma(b) the gain is
+    mu ln(p / u) + nu ln((1 - p) / (1 - u)) - lambda |alpha|, alpha the difference of the two.
+    """
+    cdef double m = positive + negative
+    cdef double e = positive * (1.0 - share) - negative * share
+    cdef double up, down
+    if fabs(e) <= lam + ROUNDING * m:
+        return 0.0
+    up = positive - lam if e > 0.0 else positive + lam
+    down = negative + lam if e > 0.0 else negative - lam
+    # near 0 or 1 a share has few digits left
+    if up <= 0.0 or down <= 0.0 or fabs(b) > 10.0:
+        return gain_l1(LOG, positive, negative, b, lam)
+    up = log(up / (m * share))
+    down = log(down / (m * (1.0 - share)))
+    m = positive * up + negative * down - lam * fabs(up - down)
+    return m if m > 0.0 else 0.0
+
+
 # p = infinity, and many classes: need room for their sorting
 
 cdef double alpha_linf(int loss, const double* positive, const double* negative, int32_t n,

@@ -14,6 +14,7 @@ def loss_value(loss: int, positive: float, negative: float, f: float) -> float: 
 def solve_l1(
     loss: int, positive: float, negative: float, b: float, lam: float
 ) -> tuple[float, float]: ...
+def log_gain(positive: float, negative: float, b: float, lam: float) -> float: ...
 def solve_linf(
     loss: int,
     positive: NDArray[np.float64],

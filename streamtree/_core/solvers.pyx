@@ -266,6 +266,11 @@ def solve_l1(int loss, double positive, double negative, double b, double lam):
     )
 
 
+def log_gain(double positive, double negative, double b, double lam):
+    """The gain of `solve_l1` for log loss, by the shorter way."""
+    return gain_log_l1(positive, negative, b, sigmoid(b), lam)
+
+
 def solve_linf(int loss, const double[::1] positive, const double[::1] negative, double b,
                double lam):
     """(alphas, gain) of the branches of a predicate under lambda max |alpha|."""
