@@ -247,7 +247,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         delta: float | None = 0.5,
         leaf_prediction: str = "adaptive",
         grace_period: float = 20.0,
-        max_bins: int = 64,
+        max_bins: int = 32,
         max_size: int = 100_000_000,
     ) -> None:
         self.loss = loss
@@ -390,7 +390,7 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
 
     >>> model = SelfTerminatingTreeRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.R2())
-    R2: 0.271532
+    R2: 0.272395
 
     """
 
@@ -402,7 +402,7 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         delta: float | None = 0.5,
         leaf_prediction: str = "adaptive",
         grace_period: float = 20.0,
-        max_bins: int = 64,
+        max_bins: int = 32,
         max_size: int = 100_000_000,
     ) -> None:
         self.penalty = penalty
