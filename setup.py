@@ -10,8 +10,9 @@ from setuptools import Extension, setup
 DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
 
 MODULES = [
-    "features", "labels", "learners", "lomtree", "losses", "nodes", "nongreedy", "oblique", "rows",
-    "scaling", "softlearning", "softnodes", "softtree", "tables", "warmup",
+    "features", "histograms", "labels", "learners", "lomtree", "losses", "nodes", "nongreedy",
+    "oblique", "predictiontree", "rows", "scaling", "selfterminating", "softlearning", "softnodes",
+    "softtree", "solvers", "tables", "warmup",
 ]
 
 DIRECTIVES = {

@@ -6,6 +6,10 @@ from streamtree.nongreedy import (
     NonGreedyTreeMultiTargetRegressor,
     NonGreedyTreeRegressor,
 )
+from streamtree.selfterminating import (
+    SelfTerminatingTreeClassifier,
+    SelfTerminatingTreeRegressor,
+)
 from streamtree.softtree import SoftTreeClassifier, SoftTreeRegressor
 
 __all__ = [
@@ -13,6 +17,8 @@ __all__ = [
     "NonGreedyTreeClassifier",
     "NonGreedyTreeMultiTargetRegressor",
     "NonGreedyTreeRegressor",
+    "SelfTerminatingTreeClassifier",
+    "SelfTerminatingTreeRegressor",
     "SoftTreeClassifier",
     "SoftTreeRegressor",
     "__version__",

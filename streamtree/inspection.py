@@ -202,7 +202,8 @@ def path_text(views: Mapping[int, NodeView], path: Sequence[tuple[int, float | N
         lines.append(f"{'  ' * depth}node {node} (weight {view.weight:.6g}{said})")
         if score is not None:
             following = views[path[depth + 1][0]].branch if depth + 1 < len(path) else ""
-            lines.append(f"{'  ' * depth}  {view.test}: {score:.6g}, goes {following}")
+            value = "" if math.isnan(score) else f" {score:.6g},"
+            lines.append(f"{'  ' * depth}  {view.test}:{value} goes {following}")
     return "\n".join(lines)
 
 

@@ -32,6 +32,7 @@ cdef inline double scaled(const ColumnScale* column, double value) noexcept nogi
 
 cdef class ColumnScaler:
     cdef bint enabled
+    cdef bint listing
     cdef ColumnScale* _columns
     cdef int32_t size
     cdef int32_t _capacity
@@ -45,5 +46,6 @@ cdef class ColumnScaler:
     cdef int learn(self, RowBuffer raw, bint zeros_implied, RowBuffer out) except -1 nogil
     cdef int apply(self, RowBuffer raw, RowBuffer out) except -1 nogil
     cdef void _write_zeros(self, RowBuffer raw, RowBuffer out) noexcept nogil
+    cdef void _count(self, RowBuffer raw, bint zeros_implied) noexcept nogil
     cdef void _refresh(self, ColumnScale* column) noexcept nogil
     cdef void not_implied(self, int32_t column, int64_t rows) noexcept nogil

@@ -33,14 +33,23 @@ cdef double OUTLIER = 10.0
 cdef int64_t TRUSTED_COUNT = 32
 # center and factor are computed anew whenever the count of non-zeros has grown by a 16th
 cdef int64_t REFRESH_PARTS = 16
+# Without scaling, zeros are listed in columns that are non-zero in at least one row of so many; in
+# columns that were seen both zero and missing, one of so many will do, to tell the two apart.
+cdef int64_t LISTED_PART = 4
+cdef int64_t MIXED_PART = 16
 
 
 @cython.final
 cdef class ColumnScaler:
-    """The scales of all columns; with `enabled=False` values pass through as they are."""
+    """The scales of all columns; with `enabled=False` values pass through as they are.
 
-    def __cinit__(self, bint enabled=True):
+    With `listing=True` values are not scaled either, but in dense columns zeros are listed:
+    a column that a row does not list is missing there, or zero in a column that is mostly so.
+    """
+
+    def __cinit__(self, bint enabled=True, bint listing=False):
         self.enabled = enabled
+        self.listing = listing
         self.mean_norm = 1.0
 
     def __dealloc__(self):
@@ -81,6 +90,10 @@ cdef class ColumnScaler:
         cdef double norm = 1.0
         cdef bint has_zeros = False
         self.rows += 1
+        if self.listing:
+            self._count(raw, zeros_implied)
+            self.apply(raw, out)
+            return 0
         if not self.enabled:
             self.apply(raw, out)
             for i in range(out.n):
@@ -133,6 +146,20 @@ cdef class ColumnScaler:
         cdef double value
         cdef bint has_zeros = False
         out.reserve(raw.n)
+        if self.listing:
+            for i in range(raw.n):
+                out.columns[n] = raw.columns[i]
+                out.values[n] = raw.values[i]
+                n += raw.values[i] < 0.0 or raw.values[i] > 0.0
+                has_zeros |= raw.values[i] == 0.0
+            if has_zeros:
+                # last, as everywhere, whether a sparse row stored them or not
+                for i in range(raw.n):
+                    out.columns[n] = raw.columns[i]
+                    out.values[n] = 0.0
+                    n += raw.values[i] == 0.0 and self._columns[raw.columns[i]].is_dense != 0
+            out.n = n
+            return 0
         for i in range(raw.n):
             value = raw.values[i]
             # a NaN equals nothing: neither it nor a zero is kept
@@ -163,6 +190,34 @@ cdef class ColumnScaler:
             out.values[n] = scaled(column, 0.0)
             n += raw.values[i] == 0.0 and column.center != 0.0 and column.factor != 0.0
         out.n = n
+
+    cdef void _count(self, RowBuffer raw, bint zeros_implied) noexcept nogil:
+        """Count the zeros and the others of a row that is not scaled."""
+        cdef Py_ssize_t i
+        cdef ColumnScale* column
+        cdef int64_t rows, zeros
+        cdef bint was_dense
+        self._implied_rows += zeros_implied
+        for i in range(raw.n):
+            column = &self._columns[raw.columns[i]]
+            if raw.values[i] == 0.0:
+                column.zeros += not zeros_implied
+                continue
+            column.zeros -= zeros_implied
+            if raw.values[i] != raw.values[i]:
+                continue
+            column.nonzeros += 1
+            if column.nonzeros >= column.refresh_at:
+                column.refresh_at = column.nonzeros + 1 + column.nonzeros // REFRESH_PARTS
+                was_dense = column.is_dense
+                rows = self.rows - column.birth
+                zeros = column.zeros + self._implied_rows
+                # the head start: a word's first appearances must not make it a dense column
+                column.is_dense = LISTED_PART * column.nonzeros >= rows + 2 * LISTED_PART or (
+                    zeros > 0 and column.nonzeros + zeros < rows
+                    and MIXED_PART * column.nonzeros >= rows + 2 * MIXED_PART
+                )
+                self.dense_changes += column.is_dense != was_dense
 
     cdef void _refresh(self, ColumnScale* column) noexcept nogil:
         cdef double nonzeros = <double> column.nonzeros

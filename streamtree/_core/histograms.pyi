@@ -1,0 +1,4 @@
+from typing import Any
+
+class LeafExport:
+    parts: list[dict[str, Any]]

@@ -1,0 +1,398 @@
+"""Self-terminating prediction trees as learners: of labels and of numbers."""
+
+cimport cython
+from libc.stdint cimport int32_t, uint32_t
+
+from streamtree._core.features cimport FeatureIndex, RowBuffer
+from streamtree._core.labels cimport LabelIndex
+from streamtree._core.learners cimport ClassifierCore, Learner, RegressorCore
+from streamtree._core.predictiontree cimport OPEN, ROOT, PredictionTree
+from streamtree._core.rows cimport RowSource
+from streamtree._core.scaling cimport ColumnScaler
+from streamtree._core.solvers cimport LOG, SQUARED
+from streamtree._core.types cimport Row
+
+from streamtree._core.features import Category
+
+import numpy as np
+
+# what `sys.getsizeof` adds to `__sizeof__`, and a little
+cdef enum:
+    OVERHEAD = 64
+
+
+cdef uint32_t stable_hash(object name) except? 0:
+    """The same number for the same name in every process (FNV-1a of its representation)."""
+    cdef uint32_t value = 2166136261u
+    cdef unsigned char byte
+    for byte in repr(name).encode("utf-8", "surrogatepass"):
+        value = (value ^ byte) * 16777619u
+    return value
+
+
+cdef int add_columns(PredictionTree tree, FeatureIndex features, dict groups) except -1:
+    """Tell the tree of new columns; `groups` numbers the features that have categories."""
+    cdef int32_t column
+    for column in range(tree.n_columns, <int32_t> len(features.names)):
+        name = features.names[column]
+        if type(name) is Category:
+            # the value does not enter: the categories of a feature are one candidate
+            tree.add_column(
+                groups.setdefault(name.name, len(groups)), stable_hash(name.name)
+            )
+        else:
+            tree.add_column(-1, stable_hash(name))
+    return 0
+
+
+cdef RowBuffer copied(RowBuffer row):
+    cdef RowBuffer copy = RowBuffer()
+    cdef Py_ssize_t i
+    copy.reserve(row.n)
+    copy.n = row.n
+    for i in range(row.n):
+        copy.columns[i] = row.columns[i]
+        copy.values[i] = row.values[i]
+    return copy
+
+
+cdef int grow_whole(PredictionTree tree, ColumnScaler scaler, RowBuffer out, list rows,
+                    const int32_t[::1] labels, const double[::1] targets,
+                    const double[::1] weights) except -1:
+    """Grow level by level: in every pass the leaves of one level see all of their rows."""
+    cdef Py_ssize_t i
+    cdef int32_t first = 0, size, node, label = -1
+    cdef double target = 0.0
+    cdef Row row
+    tree._defers = True
+    try:
+        while first < tree.size:
+            for i in range(len(rows)):
+                scaler.apply(<RowBuffer> rows[i], out)
+                row = out.row()
+                if labels is not None:
+                    label = labels[i]
+                    if label >= tree.n_labels:
+                        tree.admit(label)
+                else:
+                    target = targets[i]
+                if first == 0:
+                    tree.count(ROOT, label, target, weights[i])
+                node = tree.leaf_of(row)
+                if node >= first and tree.nodes[node].state == OPEN:
+                    tree.learn_leaf(node, row, label, target, weights[i], -1, 0.0)
+                    if tree.n_bytes > tree.max_size:
+                        tree.keep_within_bounds()
+            size = tree.size
+            for node in range(first, size):
+                tree.refresh(node)
+                if tree.nodes[node].state == OPEN:
+                    tree.look(node)
+            first = size
+        for node in range(tree.size):
+            tree.refresh(node)
+    finally:
+        tree._defers = False
+    return 0
+
+
+@cython.final
+cdef class SelfTerminatingClassifierCore(ClassifierCore):
+    """A tree of labels; parameters are validated by `SelfTerminatingTreeClassifier`."""
+
+    cdef readonly PredictionTree tree
+    cdef dict _groups
+    cdef dict _parameters
+    cdef bint _is_two_class
+
+    def __cinit__(self, *, loss, penalty_is_linf, is_adaptive, **settings):
+        self._parameters = {
+            "loss": loss, "penalty_is_linf": penalty_is_linf, "is_adaptive": is_adaptive,
+            **settings,
+        }
+        self._groups = {}
+        self._is_two_class = loss != LOG or penalty_is_linf
+        self.scaler = ColumnScaler(True, True)
+        self.tree = PredictionTree(
+            loss=loss, is_linf=penalty_is_linf, is_adaptive=is_adaptive,
+            **_tree_settings(self, settings),
+        )
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.tree.n_bytes
+
+    def configure(self, **settings):
+        """Set what may change while the tree grows."""
+        self._parameters.update(settings)
+        self.tree.configure(**_tree_settings(self, settings))
+
+    cdef int commit_example(self) except -1:
+        Learner.commit_example(self)
+        return add_columns(self.tree, self.features, self._groups)
+
+    def learned_columns(self, names, first_rows):
+        columns = ClassifierCore.learned_columns(self, names, first_rows)
+        add_columns(self.tree, self.features, self._groups)
+        return columns
+
+    def check_labels(self, labels):
+        """Raise if these labels would be more than a loss for two classes can tell apart."""
+        if self._is_two_class:
+            known = set(self.labels.labels)
+            for label in labels:
+                known.add(self.labels.normalized(label))
+                if len(known) > 2:
+                    raise ValueError(
+                        f"y: {label!r} would be a third label; only loss='log' with "
+                        "penalty='l1' knows more than two"
+                    )
+
+    def learn_one(self, x, y, double w):
+        """Learn one dict; every error is raised before anything changes."""
+        if self._is_two_class:
+            self.check_labels([y])
+        ClassifierCore.learn_one(self, x, y, w)
+
+    def learn_many(self, RowSource source, list names, first_rows, list labels,
+                   const double[::1] weights):
+        """Learn the rows of a validated source, without the GIL."""
+        self.check_labels(labels)
+        ClassifierCore.learn_many(self, source, names, first_rows, labels, weights)
+
+    cdef int learn_row(self, Row row, int32_t label, double weight) except -1 nogil:
+        return self.tree.learn(row, label, 0.0, weight)
+
+    cdef int32_t predict_row(self, Row row) noexcept nogil:
+        return self.tree.label_of(row)
+
+    cdef void predict_proba_row(self, Row row, double* out) noexcept nogil:
+        self.tree.probabilities_of(row, out, self.labels.size)
+
+    def predict_topk_one(self, x, Py_ssize_t count):
+        """The `count` most likely (label, probability) pairs."""
+        shares = list(self.predict_proba_one(x).items())
+        order = sorted(range(len(shares)), key=lambda i: (-shares[i][1], i))
+        return [shares[i] for i in order[:count]]
+
+    def grow(self, RowSource source, list names, first_rows, dicts, list labels, weights):
+        """Grow the tree from a whole data set: rows of a source, or dicts if it is None."""
+        cdef Py_ssize_t i
+        cdef int32_t[::1] numbers
+        cdef list rows = []
+        self.check_labels(labels)
+        for x in dicts or ():
+            self.check_example(x, 1.0)
+        self.begin_learning()
+        try:
+            if self.scaler.rows:
+                raise RuntimeError("grow() needs a model that has not learned anything yet")
+            numbers = np.empty(len(labels), dtype=np.int32)
+            n_labels = self.labels.size
+            try:
+                for i in range(len(labels)):
+                    numbers[i] = self.labels.add(labels[i])
+                if source is not None:
+                    columns = self.learned_columns(names, first_rows)
+            except BaseException:
+                self.labels.truncate(n_labels)
+                raise
+            if source is not None:
+                source.bind(columns)
+            for i in range(len(labels)):
+                if source is not None:
+                    source.read(i, self.scaler, self.raw)
+                else:
+                    self.check_example(dicts[i], 1.0)
+                    self.commit_example()
+                self.scaler.learn(self.raw, source is not None and source.is_sparse, self.scaled)
+                rows.append(copied(self.raw))
+            grow_whole(self.tree, self.scaler, self.scaled, rows, numbers, None, weights)
+            if source is not None:
+                self.end_batch(source, columns)
+        finally:
+            self.is_learning = False
+
+    @property
+    def n_nodes(self):
+        return self.tree.size
+
+    def depths(self):
+        """The depth of every node, as an int32 array of shape (n_nodes,)."""
+        return _depths(self.tree)
+
+    def n_in_state(self, int state):
+        """How many nodes are in a state."""
+        return _n_in_state(self.tree, state)
+
+    def __reduce__(self):
+        return restored, (SelfTerminatingClassifierCore, self._parameters, self.snapshot())
+
+    def path(self, x):
+        """The nodes that an example passes, each with the number compared, None at the last."""
+        self.begin_predicting()
+        try:
+            return self.tree.path(self.read_known(x).row())
+        finally:
+            self.n_predicting -= 1
+
+    def snapshot(self):
+        """The whole state as arrays, numbers and lists; the same history gives the same one."""
+        self.begin_predicting()
+        try:
+            return {
+                "features": list(self.features.names),
+                "labels": list(self.labels.labels),
+                "scaler": self.scaler.snapshot(),
+                "tree": self.tree.snapshot(),
+            }
+        finally:
+            self.n_predicting -= 1
+
+    def restore(self, state):
+        """Take over what `snapshot` gave; the core must be new, with the same parameters."""
+        self.features = FeatureIndex(state["features"])
+        self.labels = LabelIndex(state["labels"])
+        self.scaler.restore(state["scaler"])
+        add_columns(self.tree, self.features, self._groups)
+        self.tree.restore(state["tree"])
+
+
+@cython.final
+cdef class SelfTerminatingRegressorCore(RegressorCore):
+    """A tree of numbers; parameters are validated by `SelfTerminatingTreeRegressor`."""
+
+    cdef readonly PredictionTree tree
+    cdef dict _groups
+    cdef dict _parameters
+
+    def __cinit__(self, *, penalty_is_linf, is_adaptive, **settings):
+        self._parameters = {
+            "penalty_is_linf": penalty_is_linf, "is_adaptive": is_adaptive, **settings,
+        }
+        self._groups = {}
+        self.scaler = ColumnScaler(True, True)
+        self.tree = PredictionTree(
+            loss=SQUARED, is_linf=penalty_is_linf, is_adaptive=is_adaptive,
+            **_tree_settings(self, settings),
+        )
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.tree.n_bytes
+
+    def configure(self, **settings):
+        """Set what may change while the tree grows."""
+        self._parameters.update(settings)
+        self.tree.configure(**_tree_settings(self, settings))
+
+    cdef int commit_example(self) except -1:
+        Learner.commit_example(self)
+        return add_columns(self.tree, self.features, self._groups)
+
+    def learned_columns(self, names, first_rows):
+        columns = RegressorCore.learned_columns(self, names, first_rows)
+        add_columns(self.tree, self.features, self._groups)
+        return columns
+
+    cdef int learn_row(self, Row row, const double* target, double weight) except -1 nogil:
+        return self.tree.learn(row, -1, target[0], weight)
+
+    cdef void predict_row(self, Row row, double* out) noexcept nogil:
+        out[0] = self.tree.number_of(row)
+
+    def grow(self, RowSource source, list names, first_rows, dicts, targets, weights):
+        """Grow the tree from a whole data set: rows of a source, or dicts if it is None."""
+        cdef Py_ssize_t i
+        cdef list rows = []
+        for x in dicts or ():
+            self.check_example(x, 1.0)
+        self.begin_learning()
+        try:
+            if self.scaler.rows:
+                raise RuntimeError("grow() needs a model that has not learned anything yet")
+            if source is not None:
+                columns = self.learned_columns(names, first_rows)
+                source.bind(columns)
+            for i in range(len(targets)):
+                if source is not None:
+                    source.read(i, self.scaler, self.raw)
+                else:
+                    self.check_example(dicts[i], 1.0)
+                    self.commit_example()
+                self.scaler.learn(self.raw, source is not None and source.is_sparse, self.scaled)
+                rows.append(copied(self.raw))
+            grow_whole(self.tree, self.scaler, self.scaled, rows, None, targets, weights)
+            if source is not None:
+                self.end_batch(source, columns)
+        finally:
+            self.is_learning = False
+
+    @property
+    def n_nodes(self):
+        return self.tree.size
+
+    def depths(self):
+        """The depth of every node, as an int32 array of shape (n_nodes,)."""
+        return _depths(self.tree)
+
+    def n_in_state(self, int state):
+        """How many nodes are in a state."""
+        return _n_in_state(self.tree, state)
+
+    def __reduce__(self):
+        return restored, (SelfTerminatingRegressorCore, self._parameters, self.snapshot())
+
+    def path(self, x):
+        """The nodes that an example passes, each with the number compared, None at the last."""
+        self.begin_predicting()
+        try:
+            return self.tree.path(self.read_known(x).row())
+        finally:
+            self.n_predicting -= 1
+
+    def snapshot(self):
+        """The whole state as arrays, numbers and lists; the same history gives the same one."""
+        self.begin_predicting()
+        try:
+            return {
+                "features": list(self.features.names),
+                "scaler": self.scaler.snapshot(),
+                "tree": self.tree.snapshot(),
+            }
+        finally:
+            self.n_predicting -= 1
+
+    def restore(self, state):
+        """Take over what `snapshot` gave; the core must be new, with the same parameters."""
+        self.features = FeatureIndex(state["features"])
+        self.scaler.restore(state["scaler"])
+        add_columns(self.tree, self.features, self._groups)
+        self.tree.restore(state["tree"])
+
+
+def _tree_settings(core, dict settings):
+    """The settings of the tree: its bytes are what `max_size` leaves beside the core itself."""
+    return {**settings, "max_size": settings["max_size"] - object.__sizeof__(core) - OVERHEAD}
+
+
+def _depths(PredictionTree tree):
+    depths = np.empty(tree.size, dtype=np.int32)
+    cdef int32_t[::1] view = depths
+    cdef int32_t node
+    for node in range(tree.size):
+        view[node] = tree.nodes[node].depth
+    return depths
+
+
+def _n_in_state(PredictionTree tree, int state):
+    cdef int32_t node
+    cdef Py_ssize_t n = 0
+    for node in range(tree.size):
+        n += tree.nodes[node].state == state
+    return n
+
+
+def restored(core_type, dict parameters, dict state):
+    """A core with these parameters in the state that `snapshot` gave."""
+    core = core_type(**parameters)
+    core.restore(state)
+    return core

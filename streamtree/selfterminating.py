@@ -1,0 +1,511 @@
+"""Self-terminating prediction trees, for labels and for numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from streamtree import inspection
+from streamtree._core.predictiontree import NodeState, Predicate
+from streamtree._core.selfterminating import (
+    SelfTerminatingClassifierCore,
+    SelfTerminatingRegressorCore,
+)
+from streamtree._core.solvers import NodeLoss
+from streamtree.base import (
+    StreamTree,
+    StreamTreeClassifier,
+    StreamTreeRegressor,
+    check_choice,
+    check_integer,
+    check_number,
+)
+from streamtree.batches import Batch, label_list, target_array, weight_array
+
+__all__ = ["SelfTerminatingTreeClassifier", "SelfTerminatingTreeRegressor"]
+
+_LOSSES = {
+    "log": NodeLoss.LOG,
+    "hinge": NodeLoss.HINGE,
+    "diff_hinge": NodeLoss.RAMP,
+    "exponential": NodeLoss.EXPONENTIAL,
+}
+_PENALTIES = ("l1", "linf")
+# the first rows of a model must fit, with a histogram per column
+_LEAST_SIZE = 2**16
+
+
+class _SelfTerminatingTree(StreamTree):
+    """What the classifier and the regressor share."""
+
+    def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
+        delta = params["delta"]
+        if delta is not None:
+            delta = check_number("delta", delta, above=0, at_most=1)
+        return {
+            "regularization": check_number(
+                "regularization", params["regularization"], at_least=0
+            ),
+            "depth_penalty": check_number("depth_penalty", params["depth_penalty"], at_least=0),
+            "delta": delta,
+            "grace_period": check_number("grace_period", params["grace_period"], at_least=1),
+            "max_bins": check_integer("max_bins", params["max_bins"], at_least=2, at_most=2**16),
+            "max_size": check_integer(
+                "max_size", params["max_size"], at_least=_LEAST_SIZE, at_most=2**62
+            ),
+        }
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {
+            "regularization", "depth_penalty", "delta", "grace_period", "max_bins", "max_size",
+        }
+
+    @property
+    def n_leaves(self) -> int:
+        """Number of nodes without branches, null branches included."""
+        return self.n_nodes - int(self._core.n_in_state(NodeState.INNER))
+
+    @property
+    def summary(self) -> dict[str, float]:
+        """The shape of the tree in a few numbers."""
+        return {
+            "n_nodes": self.n_nodes,
+            "n_leaves": self.n_leaves,
+            "n_null_branches": self._core.n_in_state(NodeState.NULL_BRANCH),
+            "n_open_leaves": self._core.n_in_state(NodeState.OPEN),
+            "height": self.height,
+            "n_features": len(self._core.features),
+        }
+
+    def structure(self) -> list[dict[str, Any]]:
+        """Every node in a dict, parents before children.
+
+        Returns
+        -------
+        The keys are `node` and `parent` (numbers; None above the root), `branch` (which branch of
+        the parent it is: `"<="`, `">"`, a category, or None for missing values), `feature` and
+        `threshold` (the predicate of an inner node; no threshold for a nominal one), `state`
+        (`"inner"`, `"open"`, `"closed"` or `"null_branch"`), `alpha`, `bias` (the sum of alphas
+        down to the node) and `counts`. For two labels and for numbers alpha and bias are numbers
+        (of the second label); for more labels they are dicts by label, whose biases are
+        log-shares.
+
+        """
+        state = self._core.snapshot()
+        tree, features = state["tree"], state["features"]
+        names = {group: features[i].name for i, group in enumerate(tree["groups"]) if group >= 0}
+        biases = [self._bias(values) for values in tree["values"].tolist()]
+        nodes = []
+        for i, node in enumerate(tree["nodes"]):
+            parent = None if node["parent"] < 0 else int(node["parent"])
+            kind = Predicate(node["predicate"])
+            feature = None
+            if kind is Predicate.THRESHOLD:
+                feature = features[node["column"]]
+            elif kind is Predicate.NOMINAL:
+                feature = names[node["column"]]
+            branch = None
+            if parent is not None and node["key"] >= 0:
+                if tree["nodes"][parent]["predicate"] == Predicate.NOMINAL:
+                    branch = features[node["key"]].value
+                else:
+                    branch = "<=" if node["key"] == 0 else ">"
+            nodes.append({
+                "node": i,
+                "parent": parent,
+                "branch": branch,
+                "feature": feature,
+                "threshold": float(node["threshold"]) if kind is Predicate.THRESHOLD else None,
+                "state": NodeState(node["state"]).name.lower(),
+                "alpha": self._difference(biases[i], None if parent is None else biases[parent]),
+                "bias": biases[i],
+                "counts": self._counts(tree["counts"][i].tolist()),
+            })  # fmt: skip
+        return nodes
+
+    def _views(self) -> list[inspection.NodeView]:
+        weights = self._core.snapshot()["tree"]["nodes"]["weight"].tolist()
+        views: list[inspection.NodeView] = []
+        for node in self.structure():
+            parent = -1 if node["parent"] is None else node["parent"]
+            alpha, bias = node["alpha"], node["bias"]
+            views.append(inspection.NodeView(
+                node=node["node"],
+                parent=parent,
+                depth=0 if parent < 0 else views[parent].depth + 1,
+                branch="" if parent < 0 else self._branch_in_words(node, views[parent]),
+                test=self._test_in_words(node),
+                strengths={} if node["feature"] is None else {node["feature"]: 1.0},
+                weight=weights[node["node"]],
+                values={"alpha": alpha, "bias": bias} if isinstance(alpha, float) else {},
+                **self._said(node),
+            ))  # fmt: skip
+        return views
+
+    def _test_in_words(self, node: dict[str, Any]) -> str:
+        if node["feature"] is None:
+            return ""
+        threshold = node["threshold"]
+        return f"{node['feature']}" + ("" if threshold is None else f" <= {threshold:.6g}")
+
+    def _branch_in_words(self, node: dict[str, Any], parent: inspection.NodeView) -> str:
+        if node["branch"] is None:
+            return "missing"
+        if " <= " not in parent.test:
+            return f"is {node['branch']!r}"
+        return "yes" if node["branch"] == "<=" else "no"
+
+    def _said(self, node: dict[str, Any]) -> dict[str, Any]:
+        """What a node's counts or values say, as a view has it."""
+        raise NotImplementedError
+
+    def _bias(self, values: list[float]) -> Any:
+        return values[0]
+
+    def _difference(self, bias: Any, above: Any) -> Any:
+        return bias if above is None else bias - above
+
+    def _counts(self, counts: list[float]) -> Any:
+        raise NotImplementedError
+
+    def _grow(self, X: Any, w: Any, targets_of: Any) -> None:
+        rows = None
+        if isinstance(X, (list, tuple)):
+            rows, n_rows = list(X), len(X)
+            batch = None
+        else:
+            batch = Batch(X)
+            n_rows = batch.n_rows
+            if batch.source is None:
+                rows = list(batch.dicts())
+        targets = targets_of(n_rows)
+        weights = weight_array(w, n_rows)
+        if weights is None:
+            weights = np.ones(n_rows)
+        if not weights.all():
+            raise ValueError("w must be above 0 for grow(): leave such rows out")
+        if rows is None and batch is not None:
+            self._core.grow(
+                batch.source, batch.names, batch.first_rows(), None, targets, weights
+            )
+        else:
+            self._core.grow(None, None, None, rows, targets, weights)
+
+
+class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
+    """Self-terminating prediction tree.
+
+    Every node holds a real value alpha for each of its branches; what the tree says is the sum of
+    the alphas on the way of an example. They minimise loss plus penalty, in closed form, and the
+    penalty makes many of them exactly 0: such a branch is not grown. The tree ends by itself where
+    another split would gain less than it costs, and needs no pruning.
+
+    It is grown as examples come. An open leaf keeps bounded histograms of the numbers and counts
+    of the categories it meets. Ever so often it looks for the predicate of the smallest penalised
+    loss, and grows the branches that differ from the rest of the leaf by more than the penalty
+    and, at the level `delta` over all candidates and all looks, by more than chance. A branch that
+    does not grow keeps its counts and may grow later; alphas follow the counts. `grow` builds a
+    tree from a whole data set at once instead, exactly as the source does.
+
+    A threshold splits numbers, every value of a category has a branch, and so have missing values.
+    In columns that are zero in most rows zero counts as missing.
+
+    Parameters
+    ----------
+    loss
+        `"log"` for any number of labels; `"hinge"`, `"diff_hinge"` (the difference of two hinges,
+        bounded) or `"exponential"` for two. A third label then raises ValueError.
+    penalty
+        `"l1"`: lambda |alpha| for every branch. `"linf"`: lambda times the largest |alpha| of a
+        predicate, so that branches grow together; for two labels.
+    regularization
+        At least 0: lambda as a share of the weight of the whole stream. More gives smaller trees.
+    depth_penalty
+        At least 0: the branches of a node at depth d pay lambda * (1 + `depth_penalty` * d).
+    delta
+        Above 0 and at most 1: the chance with which an open leaf may grow where nothing is to be
+        learned, however long the stream. None trusts every count: penalty only. The default is
+        high because a split by chance costs little accuracy and a late one much; where trees must
+        stay small on noise, 0.05 is for you.
+    leaf_prediction
+        `"path"`: the sum of alphas, faithful to the source. `"adaptive"`: whatever was right most
+        often in the leaf before, the sum of alphas, naive Bayes over its histograms, or a linear
+        softmax (a null branch has one too) that a leaf takes over from the one it came from. The
+        last two are for leaves with at most 64 labels.
+    grace_period
+        At least 1: the weight that a leaf sees before its first look for a predicate.
+    max_bins
+        At least 2: the most bins of a histogram.
+    max_size
+        At least 65536: the most bytes that the tree may take, as `sys.getsizeof` reports them for
+        its core. Leaves that promise least stop collecting first, and may start anew later.
+
+    Notes
+    -----
+    Learning costs O(depth + features log bins) an example, predicting O(depth + features). A node
+    takes about 140 bytes and 16 for every label; an open leaf in addition, for every feature, 8
+    bytes for every bin and label met there. A category that was never learned is predicted as a
+    missing value.
+
+    References
+    ----------
+    [^1]: Goldman, S. A. and Singer, Y., 2014. Growth and use of self-terminating prediction trees.
+        US patent 8,725,661 (lapsed in 2022).
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from streamtree import SelfTerminatingTreeClassifier
+
+    >>> model = SelfTerminatingTreeClassifier()
+    >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
+    Accuracy: 90.15%
+
+    The root, and the first of its branches:
+
+    >>> root, branch = model.structure()[:2]
+    >>> root["feature"], root["threshold"]
+    ('empty_server_form_handler', 0.75)
+    >>> branch["branch"], branch["state"], round(branch["alpha"], 2)
+    ('<=', 'inner', -2.27)
+
+    """
+
+    def __init__(
+        self,
+        loss: str = "log",
+        penalty: str = "l1",
+        regularization: float = 1e-5,
+        depth_penalty: float = 0.0,
+        delta: float | None = 0.5,
+        leaf_prediction: str = "adaptive",
+        grace_period: float = 20.0,
+        max_bins: int = 32,
+        max_size: int = 100_000_000,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.regularization = regularization
+        self.depth_penalty = depth_penalty
+        self.delta = delta
+        self.leaf_prediction = leaf_prediction
+        self.grace_period = grace_period
+        self.max_bins = max_bins
+        self.max_size = max_size
+        self._core = self._new_core()
+
+    def _new_core(self) -> SelfTerminatingClassifierCore:
+        loss = check_choice("loss", self.loss, tuple(_LOSSES))
+        penalty = check_choice("penalty", self.penalty, _PENALTIES)
+        leaf = check_choice("leaf_prediction", self.leaf_prediction, ("path", "adaptive"))
+        return SelfTerminatingClassifierCore(
+            loss=int(_LOSSES[loss]),
+            penalty_is_linf=penalty == "linf",
+            is_adaptive=leaf == "adaptive",
+            **self._settings(self._get_params()),
+        )
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {}
+        yield {"leaf_prediction": "path", "delta": None, "regularization": 1e-3, "max_bins": 8}
+
+    def grow(self, X: Any, y: Any, w: Any = None) -> None:
+        """Grow the tree from a whole data set at once, level by level, as the source does.
+
+        The result depends on the penalty alone: every node sees all of its examples before it is
+        split, and there is no term for chance. Numbers are still binned. Learning may go on from
+        there.
+
+        Parameters
+        ----------
+        X
+            As in `learn_many`, or a list of dicts.
+        y
+            n_rows labels.
+        w
+            n_rows weights above 0 or one for all; None for 1.
+
+        Raises
+        ------
+        RuntimeError
+            If the model has learned before.
+        ValueError, TypeError
+            As in `learn_many`.
+
+        """
+
+        def labels(n_rows: int) -> list[Any]:
+            return [self._core.labels.normalized(label) for label in label_list(y, n_rows)]
+
+        self._grow(X, w, labels)
+
+    def _bias(self, values: list[float]) -> Any:
+        if self.loss != "log":
+            return values[0] if values else 0.0
+        if len(values) == 2:
+            return _logit(values)
+        return {
+            label: math.log(value) if value > 0 else -math.inf
+            for label, value in zip(self.labels, values, strict=True)
+        }
+
+    def _difference(self, bias: Any, above: Any) -> Any:
+        if above is None or not isinstance(bias, dict):
+            return super()._difference(bias, above)
+        ratios = {
+            label: bias[label] - above[label] if bias[label] > -math.inf else -math.inf
+            for label in bias
+        }
+        finite = [ratio for ratio in ratios.values() if ratio > -math.inf]
+        # alpha is known up to a constant: the one that makes its largest size least
+        middle = (max(finite) + min(finite)) / 2 if finite else 0.0
+        return {label: ratio - middle for label, ratio in ratios.items()}
+
+    def _counts(self, counts: list[float]) -> Any:
+        return dict(zip(self.labels, counts, strict=True))
+
+    def _said(self, node: dict[str, Any]) -> dict[str, Any]:
+        total = sum(node["counts"].values())
+        if total <= 0.0:
+            return {}
+        shares = {label: count / total for label, count in node["counts"].items() if count > 0.0}
+        return {"prediction": max(shares, key=shares.__getitem__), "shares": shares}
+
+
+def _logit(shares: list[float]) -> float:
+    # the bound of the solvers, which a pure branch without penalty reaches
+    if shares[0] <= 0 or shares[1] <= 0:
+        return -35.0 if shares[1] <= 0 else 35.0
+    return max(-35.0, min(35.0, math.log(shares[1] / shares[0])))
+
+
+class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
+    """Self-terminating prediction tree for numbers.
+
+    The regressor beside `SelfTerminatingTreeClassifier`, with squared loss: what the tree says is
+    the sum of real values alpha on the way of an example, soft-thresholded excesses of the target
+    over what the node above says. A branch whose alpha is 0 is not grown.
+
+    Parameters
+    ----------
+    penalty
+        `"l1"`: lambda |alpha| for every branch. `"linf"`: lambda times the largest |alpha| of a
+        predicate, so that branches grow together.
+    regularization
+        At least 0: lambda as a share of the weight of the whole stream, in units of the target.
+        More gives smaller trees.
+    depth_penalty
+        At least 0: the branches of a node at depth d pay lambda * (1 + `depth_penalty` * d).
+    delta
+        Above 0 and at most 1: the chance with which an open leaf may grow where nothing is to be
+        learned, however long the stream, if the tails of the target are not heavier than
+        exponential. None trusts every sum: penalty only.
+    leaf_prediction
+        `"path"`: the sum of alphas, faithful to the source. `"adaptive"`: a linear model wherever
+        its squared error in the leaf was less before; it is taken over from the leaf that was
+        split, and never says anything farther than three standard deviations from the leaf's mean.
+    grace_period
+        At least 1: the weight that a leaf sees before its first look for a predicate.
+    max_bins
+        At least 2: the most bins of a histogram.
+    max_size
+        At least 65536: the most bytes that the tree may take, as `sys.getsizeof` reports them for
+        its core. Leaves that promise least stop collecting first, and may start anew later.
+
+    Notes
+    -----
+    Learning costs O(depth + features log bins) an example, predicting O(depth). A node takes about
+    200 bytes, an open leaf in addition 32 for every feature and bin met there.
+
+    References
+    ----------
+    [^1]: Goldman, S. A. and Singer, Y., 2014. Growth and use of self-terminating prediction trees.
+        US patent 8,725,661 (lapsed in 2022).
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from streamtree import SelfTerminatingTreeRegressor
+
+    >>> model = SelfTerminatingTreeRegressor()
+    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.R2())
+    R2: 0.272395
+
+    """
+
+    def __init__(
+        self,
+        penalty: str = "l1",
+        regularization: float = 1e-5,
+        depth_penalty: float = 0.0,
+        delta: float | None = 0.5,
+        leaf_prediction: str = "adaptive",
+        grace_period: float = 20.0,
+        max_bins: int = 32,
+        max_size: int = 100_000_000,
+    ) -> None:
+        self.penalty = penalty
+        self.regularization = regularization
+        self.depth_penalty = depth_penalty
+        self.delta = delta
+        self.leaf_prediction = leaf_prediction
+        self.grace_period = grace_period
+        self.max_bins = max_bins
+        self.max_size = max_size
+        self._core = self._new_core()
+
+    def _new_core(self) -> SelfTerminatingRegressorCore:
+        penalty = check_choice("penalty", self.penalty, _PENALTIES)
+        leaf = check_choice("leaf_prediction", self.leaf_prediction, ("path", "adaptive"))
+        return SelfTerminatingRegressorCore(
+            penalty_is_linf=penalty == "linf",
+            is_adaptive=leaf == "adaptive",
+            **self._settings(self._get_params()),
+        )
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {}
+        yield {"penalty": "linf", "delta": None, "regularization": 1e-3, "max_bins": 8}
+
+    def grow(self, X: Any, y: Any, w: Any = None) -> None:
+        """Grow the tree from a whole data set at once, level by level, as the source does.
+
+        The result depends on the penalty alone: every node sees all of its examples before it is
+        split, and there is no term for chance. Numbers are still binned. Learning may go on from
+        there.
+
+        Parameters
+        ----------
+        X
+            As in `learn_many`, or a list of dicts.
+        y
+            n_rows numbers.
+        w
+            n_rows weights above 0 or one for all; None for 1.
+
+        Raises
+        ------
+        RuntimeError
+            If the model has learned before.
+        ValueError, TypeError
+            As in `learn_many`.
+
+        """
+        self._grow(
+            X, w, lambda n_rows: np.ascontiguousarray(target_array(y, n_rows)[:, 0])
+        )
+
+    def _counts(self, counts: list[float]) -> Any:
+        weight, total, squares = counts
+        mean = total / weight if weight else 0.0
+        variance = squares / weight - mean * mean if weight else 0.0
+        return {"weight": weight, "mean": mean, "variance": max(variance, 0.0)}
+
+    def _said(self, node: dict[str, Any]) -> dict[str, Any]:
+        return {"prediction": float(node["bias"])}
