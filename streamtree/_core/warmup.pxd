@@ -66,8 +66,11 @@ cdef class WarmUp:
     cdef int _refine(
         self, ObliqueTree tree, int32_t node, const int64_t[::1] members, signed char[::1] side
     ) except -1
+    cdef double _output(
+        self, const double* sums, Py_ssize_t i, Py_ssize_t n_outputs
+    ) noexcept nogil
     cdef double _loss(
-        self, ObliqueTree tree, const double* sums, Py_ssize_t row, Py_ssize_t n_outputs
+        self, ObliqueTree tree, const double* outputs, Py_ssize_t row, Py_ssize_t n_outputs
     ) noexcept nogil
     cdef int _set_outputs(
         self, ObliqueTree tree, int32_t leaf, const int64_t[::1] members

@@ -19,7 +19,8 @@ from streamtree._core.types cimport Row
 import numpy as np
 
 cdef enum:
-    FIRST_BUILD = 32        # rows; after that whenever their number has doubled
+    FIRST_BUILD = 32        # rows
+    GROWTH = 4              # after that, whenever there are so many times as many
     CO2_PASSES = 10
     REPLAYS = 4             # passes of joint training over the rows after each build
 
@@ -149,7 +150,7 @@ cdef class WarmUp:
             self.n_rows = 0
             self._free()
         else:
-            self.due_at = min(2 * self.due_at, self.n_rows)
+            self.due_at = min(GROWTH * self.due_at, self.n_rows)
         return 0
 
     cdef int _grow(self, ObliqueTree tree) except -1:
@@ -404,22 +405,26 @@ cdef class WarmUp:
         self, ObliqueTree tree, int32_t node, const int64_t[::1] members, signed char[::1] side
     ) except -1:
         """CO2: SGD on the surrogate (or from fear to hope) of this split and its two leaves."""
-        cdef Py_ssize_t n_outputs = self._n_outputs(tree), i, _sweep
+        cdef Py_ssize_t n_outputs = self._n_outputs(tree), i, j, _sweep
         cdef double[:, ::1] sums = np.empty((2, n_outputs + 1))
+        cdef double[:, ::1] outputs = np.empty((2, n_outputs))
         cdef double score, here, there
         cdef Row row
         cdef bint goes_right
         for _sweep in range(CO2_PASSES):
             sums[:, :] = 0.0
-            self._sides(tree, node, members, side)
             for i in range(members.shape[0]):
                 self._count(&sums[side[i], 0], members[i], n_outputs)
+            for i in range(2):
+                for j in range(n_outputs):
+                    outputs[i, j] = self._output(&sums[i, 0], j, n_outputs)
             for i in range(members.shape[0]):
                 row = self.row(members[i])
                 score = tree.score(node, row)
                 goes_right = score > 0.0
-                here = self._loss(tree, &sums[goes_right, 0], members[i], n_outputs)
-                there = self._loss(tree, &sums[not goes_right, 0], members[i], n_outputs)
+                side[i] = goes_right
+                here = self._loss(tree, &outputs[goes_right, 0], members[i], n_outputs)
+                there = self._loss(tree, &outputs[not goes_right, 0], members[i], n_outputs)
                 if there - 2.0 * fabs(score) > here:
                     tree.push(
                         node, row, self.weights[members[i]] * (tree.fear if tree.hopes else 1.0)
@@ -428,19 +433,25 @@ cdef class WarmUp:
                     tree.push(node, row, -self.weights[members[i]])
         return 0
 
-    cdef double _loss(
-        self, ObliqueTree tree, const double* sums, Py_ssize_t row, Py_ssize_t n_outputs
+    cdef double _output(
+        self, const double* sums, Py_ssize_t i, Py_ssize_t n_outputs
     ) noexcept nogil:
-        """The loss of a row in a leaf that has seen these sums."""
-        cdef double total = 0.0, difference
+        """ln of a class's share in a leaf that has seen these sums, or the mean of a target."""
+        if not self.n_targets:
+            return log((sums[i] + 1.0 / n_outputs) / (sums[n_outputs] + 1.0))
+        return sums[i] / sums[n_outputs] if sums[n_outputs] > 0.0 else 0.0
+
+    cdef double _loss(
+        self, ObliqueTree tree, const double* outputs, Py_ssize_t row, Py_ssize_t n_outputs
+    ) noexcept nogil:
+        cdef double total = 0.0
         cdef Py_ssize_t i
         if not self.n_targets:
-            return -log((sums[self.labels[row]] + 1.0 / n_outputs) / (sums[n_outputs] + 1.0))
+            return -outputs[self.labels[row]]
         for i in range(n_outputs):
-            difference = self.targets[row * n_outputs + i]
-            if sums[n_outputs] > 0.0:
-                difference -= sums[i] / sums[n_outputs]
-            total += tree.scaled_square(<int32_t> i, difference)
+            total += tree.scaled_square(
+                <int32_t> i, self.targets[row * n_outputs + i] - outputs[i]
+            )
         return total
 
     cdef int _set_outputs(
