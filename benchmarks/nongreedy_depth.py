@@ -61,12 +61,13 @@ class CO2Tree(NonGreedyTreeClassifier):
         return {**super()._fixed_settings(), "joins": False}
 
 
-# "warm_up": None stands for the number of training rows
+# Few, for tuning must stay cheaper than training. "warm_up": None stands for the number of
+# training rows. A max_norm of 100 looks good in short training, but on connect4_2class longer
+# training ends near the majority class.
 CANDIDATES: dict[str, Sequence[Settings]] = {
     OURS: (
         {},
         {"learning_rate": 2.0, "max_norm": 1e4, "warm_up": None},
-        {"forgetting": 0.1, "max_norm": 100.0},
         {"forgetting": 0.1, "fear": 0.1},
         {"forgetting": 0.1, "fear": 0.1, "warm_up": None},
     ),
