@@ -10,14 +10,9 @@ The data sets are looked for in $STREAMTREE_DATA (see data.py).
 
 from __future__ import annotations
 
-import argparse
-import importlib.metadata
 import math
-import os
-import platform
-import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +21,6 @@ import numpy as np
 from data import Data, as_dicts, blobs, load, noisy_halfspace, rare_class, stream_order
 from numpy.typing import NDArray
 from peers import (
-    PEERS,
     Cache,
     Job,
     OneByOne,
@@ -40,6 +34,18 @@ from peers import (
     vw_line,
     vw_weight_bytes,
 )
+from report import (
+    Run,
+    each,
+    error_rate,
+    learn_rows,
+    megabytes,
+    memory_of,
+    one_by_one,
+    run_sections,
+    spread_text,
+    times_text,
+)
 from scipy import sparse
 
 from streamtree import LOMTreeClassifier
@@ -49,173 +55,9 @@ VW_RATES = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 # VW log_multi on wikitext2_nextword at the best of six rates, as measured once
 WIKITEXT_VW_ERROR = 0.906
 SWAP_STREAMS = 40
-DISTRIBUTIONS = (
-    "streamtree-learn", "numpy", "scipy", "pandas", "river", "vowpalwabbit", "capymoa",
-)
-
-
-# ----------------------------------------------------------------------------- the report
-
-
-@dataclass
-class Report:
-    """Prints tables and goals, and counts the goals."""
-
-    n_ok: int = 0
-    missed: list[str] = field(default_factory=list)
-    unmeasured: list[str] = field(default_factory=list)
-    section: str = ""
-
-    def begin(self, section: str, question: str) -> None:
-        """Head a section."""
-        self.section = section
-        print(f"\n## {section}: {question}\n")
-
-    def table(self, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-        """Print aligned columns, the first to the left and the others to the right."""
-        cells = [list(header), *([str(cell) for cell in row] for row in rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        for line in cells:
-            first = line[0].ljust(widths[0])
-            rest = (cell.rjust(width) for cell, width in zip(line[1:], widths[1:], strict=True))
-            print("  ".join([first, *rest]).rstrip())
-        print()
-
-    def note(self, text: str) -> None:
-        """Print a remark."""
-        print(text)
-
-    def skipped(self, absent: Mapping[str, str]) -> None:
-        """Name the peers that could not take part."""
-        for name, reason in absent.items():
-            print(f"skipped {name}: {reason}")
-
-    def goal(self, text: str, measured: str, is_met: bool | None) -> None:
-        """Print a goal beside the measured value; None where there was nothing to measure."""
-        if is_met is None:
-            verdict = "not measured"
-            self.unmeasured.append(f"{self.section}: {text}")
-        elif is_met:
-            verdict = "ok"
-            self.n_ok += 1
-        else:
-            verdict = "MISS"
-            self.missed.append(f"{self.section}: {text}")
-        print(f"goal: {text}; measured: {measured}: {verdict}")
-
-    def speed_goal(self, text: str, ratio: Spread | None, at_least: float) -> None:
-        """A goal on how many times as fast we are; no ratio where the peer is absent."""
-        text = f"{text}: >= {at_least:g}x as fast"
-        if ratio is None:
-            self.goal(text, "-", None)
-        else:
-            self.goal(text, times_text(ratio), ratio.median >= at_least)
-
-    def error_goal(self, text: str, error: float, at_most: float) -> None:
-        """A goal on a share of errors."""
-        self.goal(f"{text} <= {at_most:.1%}", f"{error:.2%}", error <= at_most)
-
-    def end(self) -> None:
-        """Print the count of goals and the ones that were missed."""
-        print(f"\n{self.n_ok} goals ok, {len(self.missed)} missed, ", end="")
-        print(f"{len(self.unmeasured)} not measured")
-        for goal in self.missed:
-            print(f"MISS {goal}")
-        for goal in self.unmeasured:
-            print(f"not measured {goal}")
-
-
-@dataclass(frozen=True)
-class Run:
-    """What every section is given."""
-
-    report: Report
-    repeats: int
-    folder: Path
-
-
-def spread_text(spread: Spread, scale: float = 1.0) -> str:
-    """The median [least, greatest], with three digits of the median."""
-    return (
-        f"{short(scale * spread.median)} [{short(scale * spread.low)}, "
-        f"{short(scale * spread.high)}]"
-    )
-
-
-def times_text(ratio: Spread) -> str:
-    """A ratio as 12.3x [11.0, 14.1]."""
-    return f"{short(ratio.median)}x [{short(ratio.low)}, {short(ratio.high)}]"
-
-
-def short(value: float) -> str:
-    """Three digits, never in scientific notation."""
-    digits = 2 - math.floor(math.log10(value)) if value > 0 else 0
-    return f"{value:.{min(max(digits, 0), 6)}f}"
-
-
-def megabytes(n_bytes: int | None) -> str:
-    """A size in MB, - if it is not known."""
-    return "-" if n_bytes is None else short(n_bytes / 1e6)
-
-
-def memory_of(model: Any) -> int | None:
-    """The size of a model that tells it as river's do."""
-    return getattr(model, "_raw_memory_usage", None)
-
-
-def error_rate(predicted: NDArray[Any], y: NDArray[Any]) -> float:
-    """The share of rows whose label is not the predicted one."""
-    return float((predicted != y).mean())
-
-
-def versions() -> str:
-    """The machine and the versions of everything that is measured."""
-    found = []
-    for name in DISTRIBUTIONS:
-        try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            found.append(f"{name} not installed")
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
-    python = f"{platform.python_implementation()} {platform.python_version()}"
-    return f"{machine}; {python}; {', '.join(found)}"
 
 
 # -------------------------------------------------------------------------------- speed
-
-
-def learn_rows(model: OneByOne, rows: Sequence[dict[Any, Any]], labels: Sequence[Any]) -> None:
-    """Learn examples one by one."""
-    learn_one = model.learn_one
-    for x, y in zip(rows, labels, strict=True):
-        learn_one(x, y)
-
-
-def each(function: Callable[[Any], object], arguments: Iterable[Any]) -> None:
-    """Call a function with every argument."""
-    for argument in arguments:
-        function(argument)
-
-
-def one_by_one(
-    make: Callable[[], OneByOne],
-    rows: Sequence[dict[Any, Any]],
-    labels: Sequence[Any],
-    n_before: int,
-    n_timed: int,
-) -> Job:
-    """A job that learns n_before rows outside the clock, and times the n_timed that follow."""
-    stop = n_before + n_timed
-
-    def job() -> dict[str, Callable[[], object]]:
-        model = make()
-        learn_rows(model, rows[:n_before], labels[:n_before])
-        return {
-            "learn": lambda: learn_rows(model, rows[n_before:stop], labels[n_before:stop]),
-            "predict": lambda: each(model.predict_one, rows[n_before:stop]),
-        }
-
-    return job
 
 
 def vw_line_job(
@@ -843,24 +685,7 @@ SECTIONS: dict[str, Callable[[Run], None]] = {
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the chosen sections, all by default."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "sections", nargs="*", metavar="section", help=f"one of {', '.join(SECTIONS)}"
-    )
-    parser.add_argument("--repeats", type=int, default=5, help="repetitions of timings (5)")
-    options = parser.parse_args(arguments)
-    if unknown := [name for name in options.sections if name not in SECTIONS]:
-        parser.error(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
-    if options.repeats < 1:
-        parser.error("--repeats must be at least 1")
-    print(versions())
-    report = Report()
-    report.skipped(present(PEERS)[1])
-    with tempfile.TemporaryDirectory() as folder:
-        run = Run(report, options.repeats, Path(folder))
-        for name in options.sections or SECTIONS:
-            SECTIONS[name](run)
-    report.end()
+    run_sections(__doc__, SECTIONS, arguments)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ def program(name):
 
 data = program("data")
 peers = program("peers")
+reports = program("report")
 lomtree = program("lomtree")
 
 
@@ -169,7 +170,7 @@ def test_absent_peers_are_named_with_the_reason(capsys):
         "VW log_multi": "no_such_library is not installed",
         "CapyMOA EFDT": "no_such_library is not installed",
     }
-    lomtree.Report().skipped(absent)
+    reports.Report().skipped(absent)
     assert "skipped VW log_multi: no_such_library is not installed" in capsys.readouterr().out
 
 
@@ -267,7 +268,7 @@ def test_one_by_one_times_only_the_rows_that_follow():
 
     model = Model()
     rows, labels = [{"a": i} for i in range(6)], list(range(6))
-    phases = lomtree.one_by_one(lambda: model, rows, labels, n_before=3, n_timed=2)()
+    phases = reports.one_by_one(lambda: model, rows, labels, n_before=3, n_timed=2)()
     assert len(model.learned) == 3
     phases["learn"]()
     phases["predict"]()
@@ -283,11 +284,11 @@ def test_one_by_one_times_only_the_rows_that_follow():
     [(0.0, "0"), (0.01234, "0.0123"), (1.0, "1.00"), (45.67, "45.7"), (1234.5, "1234")],
 )
 def test_numbers_have_three_digits(value, text):
-    assert lomtree.short(value) == text
+    assert reports.short(value) == text
 
 
 def test_goals_are_judged_by_the_median_and_counted(capsys):
-    report = lomtree.Report()
+    report = reports.Report()
     report.begin("speed", "how fast")
     report.speed_goal("learn", peers.Spread(3.0, 1.0, 9.0), 3)
     report.speed_goal("predict", peers.Spread(2.9, 2.0, 9.0), 3)
@@ -324,7 +325,7 @@ def test_program_runs_a_section_without_peers_and_says_so(monkeypatch, capsys):
     monkeypatch.setattr(lomtree, "SWAP_STREAMS", 1)
     lomtree.main(["swap", "--repeats", "1"])
     out = capsys.readouterr().out
-    assert out.startswith(lomtree.versions())
+    assert out.startswith(reports.versions())
     assert "skipped CapyMOA EFDT: no_such_library is not installed" in out
     assert "## swap" in out
     assert "2 goals ok, 0 missed, 0 not measured" in out

@@ -33,7 +33,8 @@ class NonGreedyRegressorCore(RegressorCore):
     def restore(self, state: dict[str, Any]) -> None: ...
 
 def planted(
-    scaler: Any, is_regression: bool, *, start: str, warm_up: int, **settings: Any
+    scaler: Any, is_regression: bool, *, start: str, warm_up: int, joins: bool = True,
+    **settings: Any,
 ) -> tuple[ObliqueTree, Any]: ...
 def restored(
     kind: type, fixed: dict[str, Any], changing: dict[str, Any], state: dict[str, Any]

@@ -224,13 +224,20 @@ cdef class NonGreedyRegressorCore(RegressorCore):
         self.warm_up.restore(state["warm_up"])
 
 
-def planted(ColumnScaler scaler, bint is_regression, *, start, Py_ssize_t warm_up, **settings):
-    """A tree to start from and the warm-up that may change it."""
+def planted(
+    ColumnScaler scaler, bint is_regression, *, start, Py_ssize_t warm_up, bint joins=True,
+    **settings
+):
+    """A tree to start from and the warm-up that may change it.
+
+    Without `joins` the warm-up leaves the tree as it was grown greedily, as it does by the
+    literal algorithm.
+    """
     cdef ObliqueTree tree = ObliqueTree(scaler, is_regression=is_regression, **settings)
     if start == "zeros":
         tree.complete()
         warm_up = 0
-    return tree, WarmUp(warm_up, start == "co2")
+    return tree, WarmUp(warm_up, start == "co2", joins and not tree.literal)
 
 
 def restored(kind, dict fixed, dict changing, dict state):

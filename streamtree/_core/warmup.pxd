@@ -7,6 +7,7 @@ from streamtree._core.types cimport Row
 
 cdef class WarmUp:
     cdef bint refines           # CO2 after every axis-aligned split
+    cdef bint joins             # fill the tree up, and train all splits jointly on the rows
     cdef Py_ssize_t n_rows      # how many rows to keep; 0 when the warm-up is over
     cdef Py_ssize_t n
     cdef Py_ssize_t due_at      # the number of rows at which the tree is next grown anew

@@ -36,9 +36,10 @@ cdef inline double x_log_x(double x) noexcept nogil:
 cdef class WarmUp:
     """Rows as they were learned, until `n_rows` are there."""
 
-    def __cinit__(self, Py_ssize_t n_rows, bint refines):
+    def __cinit__(self, Py_ssize_t n_rows, bint refines, bint joins):
         self.n_rows = n_rows
         self.refines = refines
+        self.joins = joins
         self._scratch = RowBuffer()
         self.due_at = min(FIRST_BUILD, n_rows)
 
@@ -138,7 +139,7 @@ cdef class WarmUp:
         self._ranks = np.empty(len(names), dtype=np.int32)
         np.asarray(self._ranks)[order] = np.arange(len(names))
         self._grow(tree)
-        if not tree.literal:
+        if self.joins:
             tree.complete()
             for _replay in range(REPLAYS):
                 for i in range(self.n):
