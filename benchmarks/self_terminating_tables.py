@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 from data import Data, as_dicts, load, stream_order
-from lomtree import Report
 from numpy.typing import NDArray
 from peers import PEERS, Task, present
+from report import Report
 
 from streamtree import SelfTerminatingTreeClassifier, SelfTerminatingTreeRegressor
 

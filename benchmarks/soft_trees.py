@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 from data import Data, as_dicts, data_folder, load, stream_order
-from lomtree import Report, each, learn_rows, spread_text, times_text, versions
 from numpy.typing import NDArray
 from peers import PEERS, Job, MoaTree, Spread, Task, interleaved, present, ratios
+from report import Report, each, learn_rows, spread_text, times_text, versions
 from scipy import stats
 
 from streamtree import SoftTreeClassifier, SoftTreeRegressor

@@ -13,7 +13,14 @@ from typing import Any
 from river import base
 
 from streamtree import inspection
-from streamtree.batches import Batch, label_list, target_array, target_columns, weight_array
+from streamtree.batches import (
+    Batch,
+    indexed_frame,
+    label_list,
+    target_array,
+    target_columns,
+    weight_array,
+)
 
 __all__ = [
     "StreamTree", "StreamTreeClassifier", "StreamTreeMultiTargetRegressor", "StreamTreeRegressor",
@@ -104,9 +111,7 @@ class StreamTree(base.Estimator):
 
     def to_dataframe(self) -> Any:
         """A pandas data frame with a row per node: its place, test, weight and prediction."""
-        import pandas as pd
-
-        return pd.DataFrame(inspection.records(self._views())).set_index("node")
+        return indexed_frame(inspection.records(self._views()), "node")
 
     def to_dict(self) -> dict[str, Any]:
         """The tree as nested dicts of what JSON can hold: for reading, not for keeping."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from streamtree._core.learners import MAX_TARGET, MAX_WEIGHT
 from streamtree._core.rows import RowSource
 
-__all__ = ["Batch", "label_list", "target_array", "target_columns", "weight_array"]
+__all__ = ["Batch", "indexed_frame", "label_list", "target_array", "target_columns", "weight_array"]
 
 
 class Batch:
@@ -223,6 +223,13 @@ def _label_table(labels: list[Any]) -> NDArray[Any]:
     table = np.empty(len(labels), dtype=object)
     table[:] = labels
     return table
+
+
+def indexed_frame(records: list[dict[str, Any]], index: str) -> Any:
+    """A pandas data frame of records that go by their entry `index`."""
+    import pandas as pd
+
+    return pd.DataFrame(records).set_index(index)
 
 
 def label_list(y: Any, n_rows: int) -> list[Any]:
