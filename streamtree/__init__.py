@@ -6,16 +6,19 @@ from streamtree.nongreedy import (
     NonGreedyTreeMultiTargetRegressor,
     NonGreedyTreeRegressor,
 )
+from streamtree.serialization import ModelFileError, load
 from streamtree.softtree import SoftTreeClassifier, SoftTreeRegressor
 
 __all__ = [
     "LOMTreeClassifier",
+    "ModelFileError",
     "NonGreedyTreeClassifier",
     "NonGreedyTreeMultiTargetRegressor",
     "NonGreedyTreeRegressor",
     "SoftTreeClassifier",
     "SoftTreeRegressor",
     "__version__",
+    "load",
 ]
 
 __version__ = "0.1.0"
