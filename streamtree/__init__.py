@@ -10,10 +10,12 @@ from streamtree.selfterminating import (
     SelfTerminatingTreeClassifier,
     SelfTerminatingTreeRegressor,
 )
+from streamtree.serialization import ModelFileError, load
 from streamtree.softtree import SoftTreeClassifier, SoftTreeRegressor
 
 __all__ = [
     "LOMTreeClassifier",
+    "ModelFileError",
     "NonGreedyTreeClassifier",
     "NonGreedyTreeMultiTargetRegressor",
     "NonGreedyTreeRegressor",
@@ -22,6 +24,7 @@ __all__ = [
     "SoftTreeClassifier",
     "SoftTreeRegressor",
     "__version__",
+    "load",
 ]
 
 __version__ = "0.1.0"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import abc
+import inspect
 import io
 import math
 import numbers
+import os
 import pickle
 from collections.abc import Hashable
 from typing import Any
 
 from river import base
 
-from streamtree import inspection
+from streamtree import inspection, modelfile, states
 from streamtree.batches import (
     Batch,
     indexed_frame,
@@ -24,6 +26,7 @@ from streamtree.batches import (
 
 __all__ = [
     "StreamTree", "StreamTreeClassifier", "StreamTreeMultiTargetRegressor", "StreamTreeRegressor",
+    "public_estimators",
 ]
 
 
@@ -160,6 +163,51 @@ class StreamTree(base.Estimator):
         The same history gives the same snapshot, whether it came as dicts or as arrays.
         """
         return dict(self._core.snapshot())
+
+    def save(self, path: str | os.PathLike[str], *, position: int | None = None) -> None:
+        """Write the model to a file, from which `streamtree.load` makes it again.
+
+        The file takes the place of an older one as a whole, once it is on the disk; on any error
+        the older one stays as it was. The same history gives the same file.
+
+        Parameters
+        ----------
+        path
+            The file.
+        position
+            The number of examples behind the model, for a loop that goes on later; see
+            `streamtree.checkpoint`.
+
+        Raises
+        ------
+        TypeError
+            If a feature, a label or a parameter is of a type that a file cannot keep: other than
+            str, int, float, bool, None, a numpy number, or a tuple of these. Nothing is written.
+        OSError
+            If the file cannot be written.
+
+        """
+        name = type(self).__name__
+        # in the order in which they were set, which pickle sees
+        parameters = {k: v for k, v in self.__dict__.items() if k in self._get_params()}
+        if public_estimators().get(name) is not type(self):
+            raise TypeError(f"{name} is not an estimator of streamtree: no file can keep its code")
+        for attribute in self.__dict__.keys() - parameters.keys() - {"_core"}:
+            raise TypeError(f"{attribute!r} is no parameter of {name}: a file cannot keep it")
+        if position is not None:
+            position = check_integer("position", position, at_least=0, at_most=2**63 - 1)
+        modelfile.write(path, name, parameters, self._core.snapshot(), position)
+
+    def _check_state(self, state: dict[str, Any]) -> None:
+        """Raise unless the core can trust a state; an estimator checks what is its own as well.
+
+        The parameters are set; the arrays may still be of any type.
+        """
+        n_features = states.check_names(state["features"], "the features")
+        states.check_scaler(state["scaler"], n_features)
+        for names in ("labels", "targets"):
+            if state.get(names) is not None:
+                states.check_names(state[names], f"the {names}")
 
 
 class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
@@ -443,6 +491,18 @@ class StreamTreeMultiTargetRegressor(_NumberTree, base.MultiTargetRegressor):
         """
         batch = Batch(X)
         return batch.table_output(self._predict_numbers(batch), self.targets)
+
+
+def public_estimators() -> dict[str, type[StreamTree]]:
+    """The estimators of the package by name."""
+    found: dict[str, type[StreamTree]] = {}
+    kinds = StreamTree.__subclasses__()
+    while kinds:
+        kind = kinds.pop()
+        kinds += kind.__subclasses__()
+        if kind.__module__.startswith("streamtree.") and not inspect.isabstract(kind):
+            found[kind.__name__] = kind
+    return found
 
 
 def _weighted(batch: Batch, w: Any) -> tuple[Batch, Any, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from statistics import NormalDist
 from typing import Any
 
-from streamtree import inspection
+from streamtree import inspection, states
 from streamtree._core.lomtree import LomTreeCore
 from streamtree._core.losses import Loss
 from streamtree.base import StreamTreeClassifier, check_choice, check_integer, check_number
@@ -184,6 +184,23 @@ class LOMTreeClassifier(StreamTreeClassifier):
             }
         offsets = [(bias, 1.0) for bias in nodes["bias"].tolist()]
         return inspection.linear_views(state, "models", offsets, leaves)
+
+    def _check_state(self, state: dict[str, Any]) -> None:
+        super()._check_state(state)
+        nodes, n_labels = state["nodes"], len(state["labels"])
+        states.check_links(state["links"])
+        states.require(len(nodes) == len(state["links"]), "the number of nodes")
+        states.check_tables(state["models"], len(nodes), len(state["features"]), 2)
+        states.check_tables(state["classes"], len(nodes), n_labels, 4)
+        states.check_tables(state["passages"], n_labels, len(nodes), 2)
+        states.check_counts(state["n_splits"], state["n_swaps"])
+        states.require(2 * state["n_splits"] + 1 == len(nodes), "the number of splits")
+        states.check_finite(
+            nodes, "trained", "right", "size", "votes", "majority_votes", "next_test", at_least=0
+        )
+        # a model that has learned something has a majority in every node
+        known = nodes["majority"] >= 0 if n_labels else nodes["majority"] == -1
+        states.require((known & (nodes["majority"] < n_labels)).all(), "the majority of a node")
 
     @property
     def n_splits(self) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from streamtree import inspection
+from streamtree import inspection, states
 from streamtree._core.nongreedy import NonGreedyClassifierCore, NonGreedyRegressorCore
 from streamtree.base import (
     StreamTree,
@@ -83,6 +83,96 @@ class _NonGreedyTree(StreamTree):
             "batch_size": check_integer("batch_size", self.batch_size, at_least=1, at_most=10**6),
             "hold": check_integer("hold", self.hold, at_least=0, at_most=10**9),
         }
+
+    def _check_state(self, state: dict[str, Any]) -> None:
+        super()._check_state(state)
+        fixed = self._fixed_settings()
+        n_features, nodes = len(state["features"]), state["nodes"]
+        is_regression = "labels" not in state
+        names = state["targets"] if is_regression else state["labels"]
+        n_outputs = 1 if names is None else len(names)
+        self._check_shape(state, fixed)
+        for part in ("weights", "moving", "held"):
+            states.check_tables(state[part], len(nodes), n_features, 2)
+        states.require(state["totals"].shape == (n_outputs, 2), "the totals")
+        states.check_finite(state["totals"][:, 0])
+        states.check_finite(nodes, "visits", at_least=0)
+        for field in ("scale", "place"):
+            states.require((nodes[field] > 0).all(), f"the {field} of a node")
+        states.require((nodes["place"] < 1).all(), "the place of a node")
+        known = nodes["n_outputs"]
+        states.require(((known >= 0) & (known <= n_outputs)).all(), "the outputs of a node")
+        if is_regression:
+            states.require(((known == 0) | (known == n_outputs)).all(), "the outputs of a node")
+            states.require(((nodes["visits"] == 0) | (known > 0)).all(), "a visited node")
+        moves = fixed["batch_size"] > 1 or fixed["momentum"] > 0
+        for part, is_kept in (("outputs", True), ("moving_outputs", moves)):
+            expected = 2 * int(known.sum()) if is_kept else 0
+            states.require(len(state[part]) == expected, f"the {part.replace('_', ' ')}")
+            states.check_finite(state[part])
+        states.check_counts(state["n_learned"], state["in_batch"])
+        states.require(state["in_batch"] < fixed["batch_size"], "the examples of a batch")
+        states.check_finite(np.array(state["total"]), at_least=0)
+        self._check_touched(state, moves)
+        self._check_warm_up(state, fixed, n_outputs if is_regression else 0)
+
+    def _check_shape(self, state: dict[str, Any], fixed: dict[str, Any]) -> None:
+        depths = states.check_links(state["links"])
+        states.require(len(state["nodes"]) == len(depths), "the number of nodes")
+        # paths are kept in arrays of this length
+        states.require(depths.max() <= fixed["depth"], "the depth")
+        if fixed["start"] == "zeros":
+            states.require(len(depths) == 2 ** (fixed["depth"] + 1) - 1, "the number of nodes")
+
+    def _check_touched(self, state: dict[str, Any], moves: bool) -> None:
+        """The nodes whose gradients wait for the end of the mini-batch."""
+        touched = state["touched"]
+        states.check_counts(*touched)
+        states.require(len(set(touched)) == len(touched), "the touched nodes")
+        if touched:
+            states.require(moves and max(touched) < len(state["nodes"]), "the touched nodes")
+            at = np.array(touched)
+            is_inner = state["links"]["left"][at] >= 0
+            knows = state["nodes"]["n_outputs"][at] > 0
+            states.require((is_inner | knows).all(), "the touched nodes")
+
+    def _check_warm_up(
+        self, state: dict[str, Any], fixed: dict[str, Any], n_targets: int
+    ) -> None:
+        """The rows that are kept until the tree is grown for the last time."""
+        kept = state["warm_up"]
+        n_rows, n, due_at = kept["n_rows"], kept["n"], kept["due_at"]
+        states.check_counts(n_rows, n, due_at)
+        is_open = fixed["start"] != "zeros" and n_rows == fixed["warm_up"]
+        states.require(is_open or n_rows == 0, "the length of the warm-up")
+        states.require(n < n_rows or n == n_rows == 0, "the rows of the warm-up")
+        states.require(due_at <= fixed["warm_up"], "the next growth")
+        if n == 0:
+            return
+        kinds = {
+            "starts": (np.int64, (n + 1,)),
+            "columns": (np.int32, kept["columns"].shape),
+            "values": (np.float64, kept["columns"].shape),
+            "labels": (np.int32, (n,)),
+            "targets": (np.float64, (n, n_targets)),
+            "weights": (np.float64, (n,)),
+        }
+        for part, (dtype, shape) in kinds.items():
+            is_right = kept[part].dtype == dtype and kept[part].shape == shape
+            states.require(is_right, f"the {part} of the warm-up")
+        columns, labels = kept["columns"], kept["labels"]
+        states.require(columns.ndim == 1, "the columns of the warm-up")
+        states.check_rows(kept["starts"], len(columns))
+        n_features, n_labels = len(state["features"]), len(state.get("labels") or [0])
+        states.require(((columns >= 0) & (columns < n_features)).all(), "a column")
+        rows = np.repeat(np.arange(n), np.diff(kept["starts"]))
+        cells = np.sort(rows * max(n_features, 1) + columns)
+        states.require((cells[1:] > cells[:-1]).all(), "a column of a row twice")
+        states.require(((labels >= 0) & (labels < n_labels)).all(), "a label")
+        states.check_finite(kept["values"])
+        states.check_finite(kept["targets"])
+        # growing takes a sum of 0 for no rows at all
+        states.check_finite(kept["weights"], at_least=np.nextafter(0, 1))
 
     @property
     def _mutable_attributes(self) -> set[str]:

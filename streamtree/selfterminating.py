@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streamtree import inspection
+from streamtree import inspection, states
+from streamtree._core.features import Category
 from streamtree._core.predictiontree import NodeState, Predicate
 from streamtree._core.selfterminating import (
     SelfTerminatingClassifierCore,
@@ -36,6 +38,15 @@ _LOSSES = {
 _PENALTIES = ("l1", "linf")
 # the first rows of a model must fit, with a histogram per column
 _LEAST_SIZE = 2**16
+
+
+# the links of a node besides that to its parent
+_LINKS = ("first_child", "last_child", "next_sibling", "low", "high", "missing")
+# what a leaf's statistics are made of: dtype and number of dimensions
+_LEAF_PARTS = {
+    "columns": (np.int64, 2), "ranges": (np.float64, 2), "sums": (np.float64, 2),
+    "model": (np.float64, 3), "totals": (np.float64, 1), "numbers": (np.float64, 1),
+}  # fmt: skip
 
 
 class _SelfTerminatingTree(StreamTree):
@@ -126,6 +137,136 @@ class _SelfTerminatingTree(StreamTree):
                 "counts": self._counts(tree["counts"][i].tolist()),
             })  # fmt: skip
         return nodes
+
+    def _check_state(self, state: dict[str, Any]) -> None:
+        super()._check_state(state)
+        tree, features = state["tree"], state["features"]
+        nodes, groups, n_columns = tree["nodes"], tree["groups"], len(features)
+        n_labels = tree["counts"].shape[1]
+        states.require(len(nodes) > 0, "the root")
+        if "labels" in state:
+            states.require(n_labels == len(state["labels"]), "the number of labels")
+        else:
+            states.require(n_labels == 3, "the sums of a node")
+        for part in ("counts", "values"):
+            states.require(tree[part].shape == (len(nodes), n_labels), f"the {part} of the nodes")
+        states.require(len(groups) == len(tree["standards"]) == n_columns, "the columns")
+        # the core numbers the features of categories as they come
+        order: dict[Any, int] = {}
+        for column, name in enumerate(features):
+            group = order.setdefault(name.name, len(order)) if type(name) is Category else -1
+            states.require(groups[column] == group, "the feature of a category")
+        states.check_counts(tree["rows"])
+        states.check_finite(nodes, "weight", "weight_squares", at_least=0.0)
+        states.check_finite(tree["counts"])
+        states.check_finite(tree["values"])
+        states.check_finite(tree["standards"], "pivot", "center", "factor")
+        self._check_nodes(nodes, groups, n_labels)
+        opened = set()
+        for part in tree["leaves"]:
+            states.check_same_kind(part, {"node": 0, "rows": 0, "looks": 0})
+            node = part["node"]
+            states.require(0 <= node < len(nodes) and node not in opened, "the node of a leaf")
+            states.require(
+                nodes["state"][node] in (NodeState.OPEN, NodeState.NULL_BRANCH), "a leaf's state"
+            )
+            opened.add(node)
+            self._check_leaf(part, n_columns, n_labels)
+        is_open = set(np.flatnonzero(nodes["state"] == NodeState.OPEN).tolist())
+        states.require(is_open <= opened, "an open leaf without statistics")
+
+    def _check_nodes(self, nodes: NDArray[Any], groups: NDArray[Any], n_labels: int) -> None:
+        """Check that the nodes are one tree, every branch known to its parent once."""
+        size = len(nodes)
+        expected = {name: np.full(size, -1) for name in _LINKS}
+        depths = np.zeros(size, dtype=np.int64)
+        keys: dict[int, set[int]] = {}
+        fields = {name: nodes[name].tolist() for name in nodes.dtype.names or ()}
+        states.require(fields["parent"][0] == -1, "the root")
+        for node in range(1, size):
+            parent, key = fields["parent"][node], fields["key"][node]
+            # children are made after their parents
+            states.require(0 <= parent < node, "the parent of a node")
+            depths[node] = depths[parent] + 1
+            siblings = keys.setdefault(parent, set())
+            states.require(key not in siblings, "a branch that is there twice")
+            siblings.add(key)
+            last = expected["last_child"][parent]
+            expected["next_sibling" if last >= 0 else "first_child"][
+                last if last >= 0 else parent
+            ] = node
+            expected["last_child"][parent] = node
+            if key == -1:
+                expected["missing"][parent] = node
+            elif fields["predicate"][parent] == Predicate.THRESHOLD:
+                states.require(key in (0, 1), "a branch of a threshold")
+                expected["low" if key == 0 else "high"][parent] = node
+            else:
+                states.require(
+                    fields["predicate"][parent] == Predicate.NOMINAL
+                    and 0 <= key < len(groups)
+                    and groups[key] == fields["column"][parent],
+                    "a branch of a category",
+                )
+        for name, links in expected.items():
+            states.require((nodes[name] == links).all(), f"the {name} of a node")
+        states.require((nodes["depth"] == depths).all(), "the depth of a node")
+        for node in range(size):
+            predicate, column = fields["predicate"][node], fields["column"][node]
+            is_inner = fields["state"][node] == NodeState.INNER
+            states.require(0 <= fields["state"][node] <= NodeState.INNER, "the state of a node")
+            states.require(is_inner == (predicate != Predicate.NONE), "the predicate of a node")
+            states.require(is_inner or node not in keys, "children below a leaf")
+            if predicate == Predicate.THRESHOLD:
+                states.require(0 <= column < len(groups), "the column of a node")
+            elif predicate == Predicate.NOMINAL:
+                states.require(column >= 0 and column in groups, "the feature of a node")
+            else:
+                states.require(predicate == Predicate.NONE, "the predicate of a node")
+            states.require(-1 <= fields["majority"][node] < max(n_labels, 1), "a majority")
+            states.require(fields["looks"][node] >= 0, "the looks of a node")
+
+    def _check_leaf(self, part: dict[str, Any], n_columns: int, n_labels: int) -> None:
+        """Check the statistics of an open leaf."""
+        for name, (kind, n_dims) in _LEAF_PARTS.items():
+            array = part.get(name)
+            is_same = isinstance(array, np.ndarray) and (array.dtype, array.ndim) == (kind, n_dims)
+            states.require(is_same, f"the {name} of a leaf")
+        labels = part["labels"]
+        if isinstance(self, StreamTreeClassifier):
+            states.require(
+                isinstance(labels, np.ndarray) and labels.dtype == np.int32 and labels.ndim == 1,
+                "the labels of a leaf",
+            )
+            distinct = set(labels.tolist())
+            states.require(len(distinct) == len(labels), "a label of a leaf that is there twice")
+            states.require(all(0 <= label < n_labels for label in distinct), "a label of a leaf")
+            width = len(labels)
+        else:
+            states.require(labels is None, "the labels of a leaf")
+            width = 2
+        columns, ranges = part["columns"], part["ranges"]
+        states.require(columns.shape[1] == 3 and ranges.shape[1] == 2, "the columns of a leaf")
+        numbers, n_bins, rows = columns.T
+        states.require((numbers[1:] > numbers[:-1]).all(), "the order of a leaf's columns")
+        states.require(((numbers >= 0) & (numbers < n_columns)).all(), "a column of a leaf")
+        # a bound that was lowered later takes effect when the next value comes
+        states.require(((n_bins >= 0) & (n_bins <= 2**16)).all(), "the bins of a column")
+        states.require((rows >= 0).all(), "the rows of a column")
+        states.require(int(n_bins.sum()) == len(ranges), "the bins of a leaf")
+        states.require(part["sums"].shape == (len(ranges), width), "the sums of a leaf")
+        states.require(part["model"].shape == (len(columns) + 1, width, 2), "a leaf's model")
+        states.require(part["totals"].shape == (width,), "the totals of a leaf")
+        states.require(part["numbers"].shape == (7,), "the numbers of a leaf")
+        for array in (ranges, part["sums"], part["model"], part["totals"]):
+            states.check_finite(array)
+        states.check_finite(part["numbers"][:3], at_least=0.0)
+        states.require((ranges[:, 0] <= ranges[:, 1]).all(), "the range of a bin")
+        ascends = ranges[1:, 0] > ranges[:-1, 1]
+        borders = np.cumsum(n_bins)
+        ascends[borders[(borders > 0) & (borders < len(ranges))] - 1] = True
+        states.require(ascends.all(), "the order of the bins")
+        states.check_counts(part["rows"], part["looks"])
 
     def _views(self) -> list[inspection.NodeView]:
         weights = self._core.snapshot()["tree"]["nodes"]["weight"].tolist()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamtree import inspection
+from streamtree import inspection, states
 from streamtree._core.softtree import SoftTreeClassifierCore, SoftTreeRegressorCore
 from streamtree.base import (
     StreamTree,
@@ -81,6 +81,54 @@ class _SoftTree(StreamTree):
         yield {"algorithm": "paper", "learning_rate": 0.2, "penalty": "l1", "penalty_share": 0.001}
         # a tree must grow within the few rows of a test
         yield {"leaf": "constant", "routing": "hard", "delta": 0.9, "window": 10, "seed": 3}
+
+    def _check_state(self, state: dict[str, Any]) -> None:
+        super()._check_state(state)
+        nodes, size, n_features = state["nodes"], len(state["nodes"]), len(state["features"])
+        n_labels = len(state.get("labels", ()))
+        width = 2 * (n_labels if n_labels > 2 else 1)
+        states.check_tables(state["gates"], size, n_features, 2)
+        states.check_tables(state["leaves"], size, n_features, width)
+        states.require(state["leaf_offsets"].shape == (size, width), "the offsets of the leaves")
+        states.check_counts(state["n_nodes"], state["n_splits"], state["n_collapses"])
+        for field in ("windows", "tries"):
+            states.require((nodes[field] >= 0).all(), f"the {field} of a node")
+        depths = states.check_links(state["links"], spare=True)
+        states.require(len(depths) == size, "the number of nodes")
+        # what the stacks of a prediction hold
+        states.require(depths.max() <= 60, "the depth")
+        states.require(-1 <= state["newest"] < size, "the newest node")
+        self._check_pairs(state, depths)
+
+    def _check_pairs(self, state: dict[str, Any], depths: NDArray[Any]) -> None:
+        """Every pair of nodes has one owner: an inner node, a leaf, or the list of free pairs."""
+        links, pair = state["links"], state["nodes"]["pair"].astype(np.int64)
+        size, first = len(pair), state["first_free"]
+        is_inner = links["left"] >= 0
+        in_tree = links["parent"] >= 0
+        in_tree[0] = True
+        states.require(int(in_tree.sum()) == state["n_nodes"], "the number of nodes")
+        states.require(
+            (links["left"] == np.where(is_inner, pair, -1)).all()
+            and (links["right"] == np.where(is_inner, pair + 1, -1)).all(),
+            "the children of a node",
+        )
+        free: list[int] = []
+        while first != -1 and len(free) < size:
+            states.require(type(first) is int and 0 < first < size, "a free pair")
+            free.append(first)
+            first = int(pair[first])
+        owned = np.concatenate([pair[in_tree & (pair != -1)], np.array(free, dtype=np.int64)])
+        is_whole = np.array_equal(np.sort(owned), np.arange(1, size, 2))
+        states.require(size % 2 == 1 and is_whole, "the pairs of nodes")
+        # a leaf grows by the depth that it believes to have
+        owners = np.flatnonzero(in_tree & (pair != -1))
+        depths[pair[owners]] = depths[pair[owners] + 1] = depths[owners] + 1
+        depths[free] = depths[np.array(free, dtype=np.int64) + 1] = -1
+        states.require((state["nodes"]["depth"] == depths).all(), "the depth of a node")
+        spare = ~in_tree
+        spare[free] = False
+        states.require((pair[spare] == -1).all(), "a pair beside the tree")
 
     def _views(self) -> list[inspection.NodeView]:
         """A leaf says what it responds to an example without features.

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from estimators import ESTIMATORS
 from hypothesis import given
 from hypothesis import strategies as st
 from river.base import MultiTargetRegressor
@@ -16,7 +17,6 @@ from streams import as_dicts, blobs, changing_rows
 import streamtree
 from streamtree import LOMTreeClassifier
 
-ESTIMATORS = [getattr(streamtree, name) for name in streamtree.__all__ if name != "__version__"]
 estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from estimators import cases
 from hypothesis import given
 from hypothesis import settings as run
 from hypothesis import strategies as st
@@ -17,17 +18,6 @@ from isolated import run_isolated
 from river import base
 from strategies import arrays, chunkings, labels, streams
 from streams import as_dicts, blobs, changing_rows
-
-import streamtree
-
-ESTIMATORS = [getattr(streamtree, name) for name in streamtree.__all__]
-ESTIMATORS = [item for item in ESTIMATORS if isinstance(item, type)]
-CASES = [
-    pytest.param(estimator, params, id=f"{estimator.__name__}-{number}")
-    for estimator in ESTIMATORS
-    for number, params in enumerate(estimator._unit_test_params())
-]
-cases = pytest.mark.parametrize(("estimator", "params"), CASES)
 
 
 def targets_of(estimator, classes, X=None):

@@ -7,6 +7,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from estimators import ESTIMATORS
 from river import (
     base,
     checks,
@@ -26,10 +27,7 @@ from river import (
 )
 from streams import blobs
 
-import streamtree
 from streamtree import LOMTreeClassifier
-
-ESTIMATORS = [getattr(streamtree, name) for name in streamtree.__all__ if name != "__version__"]
 
 
 def check_cases():

@@ -1,0 +1,132 @@
+"""Checkpoints of a model and its position, for a loop over a stream that may be stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import TypeVar
+
+from streamtree.base import StreamTree
+from streamtree.modelfile import is_temporary
+from streamtree.serialization import load_at
+
+__all__ = ["Checkpoint"]
+
+Model = TypeVar("Model", bound=StreamTree)
+
+
+class Checkpoint:
+    """Saves a model now and then, with the number of examples that it has learned.
+
+    The two lie in one file that is replaced as a whole. A process that is killed at any moment
+    finds the last whole checkpoint when it starts again.
+
+    Parameters
+    ----------
+    path
+        The file. `streamtree.load` reads it like any other model. One process writes to it.
+    examples
+        At least 1: save when so many examples were learned since the last checkpoint.
+    seconds
+        At least 0: save when so much time has passed since the last checkpoint. At least one of
+        the two must be given.
+
+    Examples
+    --------
+    >>> import itertools, tempfile
+    >>> from river import datasets
+    >>> from streamtree import LOMTreeClassifier
+    >>> from streamtree.checkpoint import Checkpoint
+
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> checkpoint = Checkpoint(f"{folder.name}/segments.model", examples=500)
+    >>> model, position = checkpoint.resume(LOMTreeClassifier())
+    >>> for x, y in itertools.islice(datasets.ImageSegments(), position, None):
+    ...     model.learn_one(x, y)
+    ...     position += 1
+    ...     saved = checkpoint.update(model, position)
+
+    Had the process been killed, it would go on from here:
+
+    >>> model, position = checkpoint.resume(LOMTreeClassifier())
+    >>> position
+    2000
+    >>> folder.cleanup()
+
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        examples: int | None = None,
+        seconds: float | None = None,
+    ) -> None:
+        if examples is None and seconds is None:
+            raise ValueError("a checkpoint needs examples, seconds or both")
+        if examples is not None and (isinstance(examples, bool) or not examples >= 1):
+            raise ValueError(f"examples must be at least 1, got {examples!r}")
+        if seconds is not None and not seconds >= 0:
+            raise ValueError(f"seconds must be at least 0, got {seconds!r}")
+        self.path = Path(path)
+        self.examples = examples
+        self.seconds = seconds
+        self._position = 0
+        self._time = time.monotonic()
+
+    def resume(self, model: Model) -> tuple[Model, int]:
+        """The saved model and its position; the given model and 0 where none was saved.
+
+        Raises
+        ------
+        ValueError
+            If the saved model is of another class, or differs in a parameter that is fixed.
+        ModelFileError
+            If the file is damaged.
+
+        """
+        saved, position = model, 0
+        if self.path.exists():
+            loaded, at = load_at(self.path)
+            _check_same(loaded, model, self.path)
+            saved, position = loaded, at or 0
+        # a process that was killed while it wrote has left an unfinished file
+        for other in self.path.parent.iterdir():
+            if is_temporary(other.name, self.path.name):
+                with contextlib.suppress(OSError):
+                    other.unlink()
+        self._position, self._time = position, time.monotonic()
+        return saved, position
+
+    def update(self, model: StreamTree, position: int) -> bool:
+        """Save if it is time to; returns whether it was.
+
+        Call it after every example or batch. `position` is the number of examples of the stream
+        that are behind the model.
+        """
+        is_due = self.examples is not None and position - self._position >= self.examples
+        if not is_due and self.seconds is not None:
+            is_due = time.monotonic() - self._time >= self.seconds
+        if is_due:
+            self.save(model, position)
+        return is_due
+
+    def save(self, model: StreamTree, position: int) -> None:
+        """Save now, at the end of a stream say."""
+        model.save(self.path, position=position)
+        self._position, self._time = position, time.monotonic()
+
+
+def _check_same(saved: StreamTree, model: StreamTree, path: Path) -> None:
+    if type(saved) is not type(model):
+        raise ValueError(
+            f"{str(path)!r} holds a {type(saved).__name__}, not a {type(model).__name__}"
+        )
+    before, now = saved._get_params(), model._get_params()
+    for name in before:
+        if name not in saved._mutable_attributes and before[name] != now[name]:
+            raise ValueError(
+                f"{str(path)!r} was made with {name}={before[name]!r}, not {now[name]!r}"
+            )

@@ -1,0 +1,406 @@
+"""The model file: a zip of .npy arrays and one JSON header. Knows the format and no model.
+
+docs/model_files.md describes it. Nothing in a file is ever run: no pickle, no `eval`. Entries are
+stored, not compressed, so that nothing can grow beyond the size of the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import math
+import os
+import re
+import reprlib
+import secrets
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import IO, Any
+
+import numpy as np
+
+from streamtree._core.features import Category
+
+__all__ = ["FORMAT_VERSION", "ModelFileError", "Pieces", "read", "write"]
+
+FORMAT = "streamtree model"
+FORMAT_VERSION = 1
+HEADER = "model.json"
+
+# Tables make up most of a large model. Their records are read in pieces of about this many
+# bytes, each let go once it was restored, so that a load needs the model's memory only once.
+PIECE_BYTES = 4_000_000
+READ_BYTES = 1 << 20
+MAX_NESTING = 32
+# what an array or a field of a record may be
+PLAIN = {"|b1", "|i1", "|u1"} | {f"<{kind}{size}" for kind in "iu" for size in (2, 4, 8)}
+PLAIN |= {"<f4", "<f8"}
+NUMPY_SCALARS = PLAIN | {"<f2"}
+NPY_HEADER = re.compile(rb"\{'descr': (.*), 'fortran_order': False, 'shape': (\(.*\)), \} *\n")
+
+
+class ModelFileError(ValueError):
+    """A file that is no model, is damaged, or was written by a newer version."""
+
+
+class Pieces:
+    """The rows of a large array in pieces, to be read once, from the first to the last."""
+
+    def __init__(self, pieces: list[np.ndarray[Any, Any]], shape: tuple[int, ...]) -> None:
+        self._pieces: list[np.ndarray[Any, Any] | None] = list(pieces)
+        self._rows = len(pieces[0])
+        self._first = 0
+        self.shape = shape
+        self.dtype = pieces[0].dtype
+        self.ndim = len(shape)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> np.ndarray[Any, Any]:
+        """The rows of a slice; those before it are gone afterwards."""
+        start, stop, _ = rows.indices(len(self))
+        first, last = start // self._rows, max(start, stop - 1) // self._rows
+        while self._first < min(first, len(self._pieces)):
+            self._pieces[self._first] = None
+            self._first += 1
+        if start >= stop:
+            return np.empty((0, *self.shape[1:]), dtype=self.dtype)
+        parts = [piece for piece in self._pieces[first : last + 1] if piece is not None]
+        if len(parts) != last + 1 - first:
+            raise ValueError("a large table can be read once only, from its first row on")
+        offset = first * self._rows
+        whole = parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return whole[start - offset : stop - offset]
+
+
+# ------------------------------------------------------------------------------- values
+
+
+def encoded(value: Any, what: str, depth: int = 0) -> Any:
+    """A name, label or number as JSON that says its type; TypeError if it cannot be kept.
+
+    `what` is what to call it in the error.
+    """
+    kind = type(value)
+    if value is None or kind is bool:
+        return value
+    if kind is str:
+        # two lone surrogates would come back from JSON as one character
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return {"str": value.encode("utf-8", "surrogatepass").hex()}
+        return value
+    if kind is int:
+        return {"int": value if abs(value) < 2**63 else hex(value)}
+    if kind is float:
+        return {"float": value if math.isfinite(value) else repr(value)}
+    if kind is np.str_:
+        return {"numpy": ["str", encoded(str(value), what)]}
+    if isinstance(value, np.generic) and value.dtype.str in NUMPY_SCALARS:
+        return {"numpy": [value.dtype.str, value.tobytes().hex()]}
+    if kind in (tuple, Category) and depth < MAX_NESTING:
+        parts = [encoded(part, what, depth + 1) for part in value]
+        return {"tuple" if kind is tuple else "category": parts}
+    raise TypeError(
+        f"{what} {reprlib.repr(value)}: a model file cannot keep {kind.__qualname__}; it keeps "
+        "str, int, float, bool, None, numpy numbers and tuples of these"
+    )
+
+
+def decoded(value: Any, depth: int = 0) -> Any:
+    """What `encoded` was given."""
+    if value is None or type(value) in (bool, str):
+        return value
+    if type(value) is not dict or len(value) != 1:
+        raise ModelFileError("a value has no type")
+    ((tag, inside),) = value.items()
+    if tag == "int" and type(inside) in (int, str):
+        return inside if type(inside) is int else int(inside, 16)
+    if tag == "float" and type(inside) is float:
+        return inside
+    if tag == "float" and inside in ("inf", "-inf", "nan"):
+        return float(inside)
+    if tag == "str" and type(inside) is str:
+        return bytes.fromhex(inside).decode("utf-8", "surrogatepass")
+    if tag == "numpy" and type(inside) is list and len(inside) == 2:
+        if inside[0] == "str":
+            return np.str_(decoded(inside[1], MAX_NESTING))
+        if inside[0] in NUMPY_SCALARS:
+            scalar = np.frombuffer(bytes.fromhex(inside[1]), dtype=inside[0])
+            if scalar.shape == (1,):
+                return scalar[0]
+    if tag in ("tuple", "category") and type(inside) is list and depth < MAX_NESTING:
+        parts = [decoded(part, depth + 1) for part in inside]
+        if tag == "tuple":
+            return tuple(parts)
+        if len(parts) == 2 and type(parts[1]) is str and type(parts[0]) is not Category:
+            return Category(*parts)
+    raise ModelFileError(f"a value is not what its type {reprlib.repr(tag)} says")
+
+
+# ------------------------------------------------------------------------------- states
+
+
+def _packed(state: Any, arrays: dict[str, np.ndarray[Any, Any]], path: str) -> Any:
+    """A state as JSON; its arrays go to `arrays` under the names of their entries."""
+    if isinstance(state, np.ndarray):
+        arrays[f"{path}.npy"] = state
+        return {"array": f"{path}.npy"}
+    if isinstance(state, dict):
+        return {"dict": {k: _packed(v, arrays, f"{path}/{k}") for k, v in state.items()}}
+    if isinstance(state, list):
+        return {"list": [_packed(v, arrays, f"{path}/{i}") for i, v in enumerate(state)]}
+    return encoded(state, path)
+
+
+def _unpacked(state: Any, array: Callable[[str, bool], Any], depth: int = 0) -> Any:
+    """The state that `_packed` was given; `array` reads an entry, in pieces if it may."""
+    if type(state) is dict and depth < MAX_NESTING and len(state) == 1:
+        ((tag, inside),) = state.items()
+        if tag == "dict" and type(inside) is dict:
+            is_table = set(inside) == {"starts", "keys", "records"}
+            return {
+                key: array(part["array"], True)
+                if is_table and key == "records"
+                else _unpacked(part, array, depth + 1)
+                for key, part in inside.items()
+            }
+        if tag == "list" and type(inside) is list:
+            return [_unpacked(part, array, depth + 1) for part in inside]
+        if tag == "array":
+            return array(inside, False)
+    return decoded(state)
+
+
+def check_names(state: dict[str, Any]) -> None:
+    """Raise for the first name or label that a file cannot keep."""
+    for kind, names in (("feature", "features"), ("label", "labels"), ("target", "targets")):
+        for name in state.get(names) or ():
+            encoded(name, kind)
+            # NaN equals nothing: it would come back as another one
+            if name != name:
+                raise TypeError(f"{kind} {name!r}: a model file cannot keep NaN as a name")
+
+
+# -------------------------------------------------------------------------------- files
+
+
+def write(
+    path: str | os.PathLike[str],
+    kind: str,
+    parameters: dict[str, Any],
+    state: dict[str, Any],
+    position: int | None = None,
+) -> None:
+    """Write a model; the file is either whole in its place or, on any error, as it was.
+
+    Raises TypeError, before anything is written, where a name, label or parameter cannot be kept.
+    """
+    from streamtree import __version__
+
+    check_names(state)
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    header: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "streamtree_version": __version__,
+        "class": kind,
+        "parameters": {
+            name: encoded(value, f"parameter {name!r}:")
+            for name, value in parameters.items()
+        },
+        "position": position,
+        "state": _packed(state, arrays, "state"),
+        "arrays": {},
+    }
+    with _replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            header["arrays"][name] = _write_array(archive, name, array)
+        text = json.dumps(header, allow_nan=False)
+        with archive.open(_entry(HEADER), "w", force_zip64=len(text) >= 2**30) as out:
+            out.write(text.encode())
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    """An entry without a date: the same model gives the same file."""
+    return zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+
+
+def _write_array(archive: zipfile.ZipFile, name: str, array: Any) -> dict[str, Any]:
+    array = np.ascontiguousarray(array)
+    descr = np.lib.format.dtype_to_descr(array.dtype)
+    start = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        start, {"descr": descr, "fortran_order": False, "shape": array.shape}
+    )
+    digest = hashlib.sha256(start.getvalue())
+    with archive.open(_entry(name), "w", force_zip64=array.nbytes >= 2**30) as out:
+        out.write(start.getvalue())
+        if array.size:
+            data = array.reshape(-1).view(np.uint8).data
+            digest.update(data)
+            out.write(data)
+    return {"dtype": descr, "shape": list(array.shape), "sha256": digest.hexdigest()}
+
+
+@contextlib.contextmanager
+def _replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of `path` once it is whole and on the disk."""
+    path = os.path.realpath(os.fspath(path))
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(temporary)
+        raise
+    if os.name == "posix":
+        # the new name itself must reach the disk
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def is_temporary(name: str, of: str) -> bool:
+    """Whether a file of this name was to become the file `of`."""
+    return re.fullmatch(re.escape(f".{of}.") + r"[0-9a-f]{16}\.tmp", name) is not None
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The header of a file with its `parameters` and `state` decoded, all checksums checked."""
+    with open(path, "rb") as file, refusing(path):
+        size = file.seek(0, os.SEEK_END)
+        with zipfile.ZipFile(file) as archive:
+            entries = {info.filename: info for info in archive.infolist()}
+            if HEADER not in entries:
+                raise ModelFileError("it is a zip file of something else")
+            for info in entries.values():
+                if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 0x1:
+                    raise ModelFileError(f"{info.filename} is compressed or encrypted")
+            if sum(info.file_size for info in entries.values()) > size:
+                raise ModelFileError("its entries are larger than the file")
+            header = json.loads(archive.read(HEADER))
+            _check_header(header)
+            manifest = header.pop("arrays")
+            if set(manifest) | {HEADER} != set(entries) or len(archive.infolist()) != len(entries):
+                raise ModelFileError("its entries are not those of its list")
+
+            def array(name: str, in_pieces: bool) -> Any:
+                # an entry may stand for one array only
+                entry = manifest.pop(name)
+                with archive.open(entries[name]) as source:
+                    return _read_array(source, entries[name].file_size, entry, in_pieces)
+
+            header["parameters"] = {k: decoded(v) for k, v in header["parameters"].items()}
+            header["state"] = _unpacked(header["state"], array)
+            if manifest:
+                raise ModelFileError("it has arrays that belong to nothing")
+        return dict(header)
+
+
+@contextlib.contextmanager
+def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Whatever goes wrong inside is the file's fault and becomes a ModelFileError."""
+    try:
+        # checks compute with what they find: what overflows there is found out by them
+        with np.errstate(all="ignore"):
+            yield
+    except ModelFileError as error:
+        raise ModelFileError(f"{os.fspath(path)!r} is not a model to load: {error}") from None
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise ModelFileError(
+            f"{os.fspath(path)!r} is not a model, or damaged: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _check_header(header: Any) -> None:
+    if type(header) is not dict or header.get("format") != FORMAT:
+        raise ModelFileError("its header is that of something else")
+    version = header.get("format_version")
+    if type(version) is not int or version < 1:
+        raise ModelFileError("its header has no format version")
+    if version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"it is of format {version}, written by streamtree "
+            f"{reprlib.repr(header.get('streamtree_version'))}; this version reads up to format "
+            f"{FORMAT_VERSION}"
+        )
+    expected = {"class": str, "parameters": dict, "state": dict, "arrays": dict}
+    for name, kind in expected.items():
+        if type(header.get(name)) is not kind:
+            raise ModelFileError(f"its header has no {name}")
+    position = header.get("position")
+    if position is not None and (type(position) is not int or position < 0):
+        raise ModelFileError("its position is not a number of examples")
+
+
+def _read_array(source: IO[bytes], size: int, entry: Any, in_pieces: bool) -> Any:
+    """An array of the type, shape and checksum that the header promises."""
+    dtype = _dtype(entry["dtype"])
+    shape = tuple(entry["shape"])
+    if not all(type(n) is int and 0 <= n < 2**62 for n in shape) or len(shape) > 3:
+        raise ModelFileError("an array has an impossible shape")
+    start = source.read(10)
+    length = int.from_bytes(start[8:10], "little")
+    start += source.read(length)
+    match = NPY_HEADER.fullmatch(start[10:])
+    descr = repr(np.lib.format.dtype_to_descr(dtype)).encode()
+    if start[:8] != b"\x93NUMPY\x01\x00" or not match:
+        raise ModelFileError("an array has no .npy header")
+    if match.group(1) != descr or match.group(2) != repr(shape).encode():
+        raise ModelFileError("an array is not of the type and shape that the header says")
+    if math.prod(shape) * dtype.itemsize != size - len(start):
+        raise ModelFileError("an array is shorter or longer than its shape says")
+    digest = hashlib.sha256(start)
+    row_bytes = dtype.itemsize * math.prod(shape[1:])
+    rows = max(1, PIECE_BYTES // max(row_bytes, 1))
+    if not in_pieces or not shape or shape[0] <= rows:
+        rows = max(1, shape[0]) if shape else 1
+    pieces = []
+    for first in range(0, shape[0] if shape else 1, rows):
+        piece_shape = (min(rows, shape[0] - first), *shape[1:]) if shape else ()
+        piece = np.empty(piece_shape, dtype=dtype)
+        if piece.size:
+            _fill(source, piece, digest)
+        pieces.append(piece)
+    if source.read(1) or digest.hexdigest() != entry["sha256"]:
+        raise ModelFileError("the checksum of an array is wrong")
+    if not pieces:
+        return np.empty(shape, dtype=dtype)
+    return pieces[0] if len(pieces) == 1 else Pieces(pieces, shape)
+
+
+def _fill(source: IO[bytes], array: np.ndarray[Any, Any], digest: Any) -> None:
+    view = array.reshape(-1).view(np.uint8).data
+    at = 0
+    while at < len(view):
+        data = source.read(min(READ_BYTES, len(view) - at))
+        if not data:
+            raise ModelFileError("an array ends too early")
+        view[at : at + len(data)] = data
+        digest.update(data)
+        at += len(data)
+
+
+def _dtype(descr: Any) -> np.dtype[Any]:
+    if type(descr) is str and descr in PLAIN:
+        return np.dtype(descr)
+    if type(descr) is not list or not all(
+        type(field) is list and len(field) == 2 and type(field[0]) is str and field[1] in PLAIN
+        for field in descr
+    ):
+        raise ModelFileError("an array has a type that no model has")
+    return np.dtype([(name, kind) for name, kind in descr])
