@@ -399,7 +399,7 @@ def test_histograms_stay_bounded_and_follow_the_data(order):
 def test_few_values_are_counted_exactly():
     rng = np.random.default_rng(1)
     values = rng.integers(20, size=3000).astype(float) ** 2
-    model = SelfTerminatingTreeRegressor(delta=1e-9)
+    model = SelfTerminatingTreeRegressor(delta=1e-9, max_bins=20)
     model.learn_many(values[:, None], rng.normal(size=3000))
     ((_, _, ranges, sums),) = histograms(model)
     assert ranges[:, 0].tolist() == ranges[:, 1].tolist() == np.unique(values).tolist()

@@ -26,9 +26,12 @@ import numpy as np
 
 cdef enum:
     MAX_BAYES = 64      # more labels in one leaf are not asked for by naive Bayes
+    # a leaf compares what it could say on its first rows, then on one of so many
+    MANY_JUDGED = 64
+    JUDGED_PARTS = 4
 
 # looks come whenever the weight has grown by this factor: a geometric series of tests
-cdef double LOOK_GROWTH = 1.2
+cdef double LOOK_GROWTH = 1.3
 # many classes: values are computed anew at this growth, and while a class is this rare
 cdef double REFRESH_GROWTH = 1.0625
 cdef double RARE_COUNT = 16.0
@@ -1185,11 +1188,14 @@ cdef class PredictionTree:
         """Score the answers that a leaf could have given, then train its linear model."""
         cdef Leaf* leaf = self.privates[node].leaf
         cdef double[MAX_BAYES] shares
-        if self.bayes(node, row, shares):
+        cdef bint compares = leaf.rows < MANY_JUDGED or leaf.rows % JUDGED_PARTS == 0
+        if compares and self.bayes(node, row, shares):
             leaf.scores[<int> BAYES] += weight * (largest(shares, leaf.n_sums) == place)
             leaf.scores[<int> PATH] += weight * path_is_right
-            self.linear(node, row, shares)
-            leaf.scores[<int> LINEAR] += weight * (largest(shares, leaf.n_sums) == place)
+        if self.linear(node, row, shares):
+            leaf.scores[<int> LINEAR] += weight * compares * (
+                largest(shares, leaf.n_sums) == place
+            )
             shares[place] -= 1.0
             self.train(node, row, shares, weight)
 
