@@ -325,7 +325,10 @@ def peer_accuracy(peer: str, name: str) -> float:
 
 def speed(report: Report, repeats: int) -> None:
     """Against the Hoeffding trees of river and MOA, predicting and learning every row."""
-    report.begin("speed", "10 numbers, 2 classes, 20,000 rows: processor time; dicts, and arrays of 1,000 rows")
+    report.begin(
+        "speed",
+        "10 numbers, 2 classes, 20,000 rows: processor time; dicts, and arrays of 1,000 rows",
+    )
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20_000, 10))
     y = (X[:, 0] + X[:, 1] * X[:, 2] + rng.normal(size=20_000) > 0).astype(int)
