@@ -383,7 +383,8 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         At least 2: the most bins of a histogram.
     max_size
         At least 65536: the most bytes that the tree may take, as `sys.getsizeof` reports them for
-        its core. Leaves that promise least stop collecting first, and may start anew later.
+        its core. Leaves that promise least stop collecting first, and may start anew later. No
+        label is refused, though: a new one takes 16 bytes of every node beyond the bound.
 
     Notes
     -----

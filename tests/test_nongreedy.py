@@ -876,6 +876,24 @@ def test_any_stream_leaves_everything_finite(task, params, stream, data):
     check_any_stream(task, params, stream, data)
 
 
+def test_gradients_that_overflow_to_either_side_do_not_meet():
+    """Raw values near the end of the range, in one mini-batch, of examples that weigh as much."""
+    model = NonGreedyTreeRegressor(
+        depth=1, start="axis", warm_up=2, batch_size=5, algorithm="paper",
+        max_norm=1e-300, learning_rate=1e-300,
+    )  # fmt: skip
+    examples = [
+        (-1e300, 0.0, 1e100), (0.0, 1.0, 1.0), (-1e300, -1.0, 1.0), (-1e300, 0.0, 1.0),
+        (1e300, 1.0, 1e100), (1e300, 0.0, 1e100), (1e300, 1.0, 1.0), (-1e300, -1.0, 1e100),
+        (-1e300, 1.0, 1e100),
+    ]  # fmt: skip
+    for value, y, w in examples:
+        model.learn_one({"a": value} if value else {"a": 0.0, "b": -1.0}, y, w=w)
+    state = model.snapshot()
+    for part in ("weights", "moving"):
+        assert not np.isnan(state[part]["records"]).any()
+
+
 @pytest.mark.slow
 @tasks
 @run(max_examples=1500)

@@ -38,6 +38,7 @@ cdef double NORM_OFFSET = 4.0
 # scores beyond this carry no information; the bound keeps every sum finite
 cdef double SCORE_LIMIT = 1e9
 cdef double OUTPUT_LIMIT = 1e100
+cdef double GRADIENT_LIMIT = 1e150
 # beyond this a logit says no more, and the sum of exp would lose what sets two apart
 cdef double LOGIT_LIMIT = 1e4
 # log losses this close are equal: a leaf never taught and one taught to be even-handed tie
@@ -771,11 +772,14 @@ cdef class ObliqueTree:
     cdef int _add_gradient(self, int32_t node, Row row, double slope) except -1 nogil:
         cdef Node* split = &self.nodes[node]
         cdef int32_t* slots = self._locate(&split.moving, row)
+        cdef double gradient
         cdef Py_ssize_t i
         for i in range(row.n):
+            # two gradients that overflow to either side would add up to no number at all
+            gradient = min(max(slope * row.values[i], -GRADIENT_LIMIT), GRADIENT_LIMIT)
             split.moving.records[
                 WIDTH * <Py_ssize_t> (slots[i] if slots != NULL else i) + 1
-            ] += slope * row.values[i]
+            ] += gradient
         split.stats.bias_pending += slope
         return self._touch(node)
 
