@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -300,9 +301,9 @@ class _SelfTerminatingTree(StreamTree):
             return f"is {node['branch']!r}"
         return "yes" if node["branch"] == "<=" else "no"
 
+    @abc.abstractmethod
     def _said(self, node: dict[str, Any]) -> dict[str, Any]:
         """What a node's counts or values say, as a view has it."""
-        raise NotImplementedError
 
     def _bias(self, values: list[float]) -> Any:
         return values[0]
@@ -310,8 +311,9 @@ class _SelfTerminatingTree(StreamTree):
     def _difference(self, bias: Any, above: Any) -> Any:
         return bias if above is None else bias - above
 
+    @abc.abstractmethod
     def _counts(self, counts: list[float]) -> Any:
-        raise NotImplementedError
+        """The counts of a node, by label or by what they are."""
 
     def _grow(self, X: Any, w: Any, targets_of: Any) -> None:
         rows = None

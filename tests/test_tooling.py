@@ -93,7 +93,7 @@ def top_level(path):
 def test_there_is_something_to_look_at():
     assert {"lomtree.pyx", "features.pyx", "losses.pxd"} <= {path.name for path in CYTHON}
     assert {"base.py", "batches.py", "lomtree.py"} <= {path.name for path in PYTHON}
-    assert "streamtree._core.features" in imports(CORE / "lomtree.pyx")
+    assert "streamtree._core.learners" in imports(CORE / "lomtree.pyx")
     assert "numpy" in imports(CORE / "lomtree.pyx")
     assert "narwhals.stable.v2" in imports(PACKAGE / "batches.py")
 

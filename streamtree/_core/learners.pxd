@@ -22,6 +22,10 @@ cdef class Learner:
     cdef int check_example(self, object x, double w) except -1
     cdef int commit_example(self) except -1
     cdef int end_batch(self, RowSource source, columns) except -1
+    cdef list path_of(self, Row row)
+    cdef object node_depths(self)
+    cdef dict state(self)
+    cdef int take_state(self, dict state) except -1
 
 
 cdef class ClassifierCore(Learner):

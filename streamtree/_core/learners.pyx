@@ -103,6 +103,52 @@ cdef class Learner:
         finally:
             self.n_predicting -= 1
 
+    cdef list path_of(self, Row row):
+        """The nodes that a row passes, each with what its test gives, None at the last."""
+        raise NotImplementedError
+
+    cdef object node_depths(self):
+        """The depth of every node, as an int32 array of shape (n_nodes,)."""
+        raise NotImplementedError
+
+    cdef dict state(self):
+        """What was learned, as arrays, numbers and lists; a learner adds what is its own."""
+        return {"features": list(self.features.names), "scaler": self.scaler.snapshot()}
+
+    cdef int take_state(self, dict state) except -1:
+        """Take over what `state` gave; a learner extends it."""
+        self.features = FeatureIndex(state["features"])
+        self.scaler.restore(state["scaler"])
+        return 0
+
+    def path(self, x):
+        """The nodes that an example passes, each with what its test gives, None at the last."""
+        self.begin_predicting()
+        try:
+            return self.path_of(self.read_known(x).row())
+        finally:
+            self.n_predicting -= 1
+
+    def depths(self):
+        """The depth of every node, as an int32 array of shape (n_nodes,)."""
+        self.begin_predicting()
+        try:
+            return self.node_depths()
+        finally:
+            self.n_predicting -= 1
+
+    def snapshot(self):
+        """The whole state as arrays, numbers and lists; the same history gives the same one."""
+        self.begin_predicting()
+        try:
+            return self.state()
+        finally:
+            self.n_predicting -= 1
+
+    def restore(self, state):
+        """Take over what `snapshot` gave; the core must be new, with the same parameters."""
+        self.take_state(state)
+
     def known_columns(self, names):
         """The column of every name as an int32 array, -1 where the model knows none."""
         columns = np.empty(len(names), dtype=np.int32)
@@ -149,6 +195,13 @@ cdef class ClassifierCore(Learner):
 
     cdef void approach(self, int32_t label) noexcept nogil:
         """It is the next one: what `expect` asked for is there, and says what else to ask for."""
+
+    cdef dict state(self):
+        return {"labels": list(self.labels.labels), **Learner.state(self)}
+
+    cdef int take_state(self, dict state) except -1:
+        self.labels = LabelIndex(state["labels"])
+        return Learner.take_state(self, state)
 
     cdef int learn_row(self, Row row, int32_t label, double weight) except -1 nogil:
         raise NotImplementedError
@@ -242,6 +295,11 @@ cdef class ClassifierCore(Learner):
             self.n_predicting -= 1
         return dict(zip(self.labels.labels, np.asarray(out).tolist()))
 
+    def predict_topk_one(self, x, Py_ssize_t count):
+        """The `count` most likely (label, probability) pairs; at a tie the label learned first."""
+        shares = self.predict_proba_one(x)
+        return sorted(shares.items(), key=lambda item: -item[1])[:count]
+
     def predict_many(self, RowSource source, list names):
         """The class number of every row as an int32 array, -1 before any learning."""
         cdef RowBuffer raw = RowBuffer()
@@ -327,6 +385,15 @@ cdef class RegressorCore(Learner):
         self.targets = [] if several else None
         self.n_targets = 0 if several else 1
         self._target = np.zeros(self.n_targets)
+
+    cdef dict state(self):
+        targets = None if self.targets is None else list(self.targets)
+        return {"targets": targets, **Learner.state(self)}
+
+    cdef int take_state(self, dict state) except -1:
+        if state["targets"]:
+            self.name_targets(state["targets"])
+        return Learner.take_state(self, state)
 
     cdef int learn_row(self, Row row, const double* target, double weight) except -1 nogil:
         raise NotImplementedError
@@ -459,3 +526,10 @@ cdef class RegressorCore(Learner):
         if self.targets is not None:
             predicted = [list(by_target.values()) for by_target in predicted]
         return np.array(predicted).reshape(len(rows), self.n_targets)
+
+
+def restored(core_type, dict parameters, dict state):
+    """A core of a type, with these parameters, in the state that `snapshot` gave."""
+    core = core_type(**parameters)
+    core.restore(state)
+    return core

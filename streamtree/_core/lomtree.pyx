@@ -6,8 +6,6 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from streamtree._core.features cimport FeatureIndex
-from streamtree._core.labels cimport LabelIndex
 from streamtree._core.learners cimport ClassifierCore
 from streamtree._core.linear cimport adagrad_step, dot, sgd_step
 from streamtree._core.losses cimport loss_reach, loss_slope
@@ -22,6 +20,8 @@ from streamtree._core.tables cimport (
 from streamtree._core.types cimport Row
 
 import numpy as np
+
+from streamtree._core.learners import restored
 
 cdef enum:
     MODEL_WIDTH = 2     # weight, sum of squared gradients
@@ -659,14 +659,6 @@ cdef class LomTreeCore(ClassifierCore):
     def n_nodes(self):
         return self.tree.size
 
-    def depths(self):
-        """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        self.begin_predicting()
-        try:
-            return self.tree.depths()
-        finally:
-            self.n_predicting -= 1
-
     def __reduce__(self):
         parameters = {
             "literal": self.literal, "loss": self.loss,
@@ -674,26 +666,22 @@ cdef class LomTreeCore(ClassifierCore):
             "swap_resistance": self.swap_resistance, "learning_rate": self.learning_rate,
             "keep": self.keep, "grace_period": self.grace_period, "split_z": self.split_z,
         }
-        return restored, (parameters, self.snapshot())
+        return restored, (LomTreeCore, parameters, self.snapshot())
 
-    def path(self, x):
-        """The nodes that an example passes, each with its score, None at the leaf."""
+    cdef list path_of(self, Row row):
         cdef int32_t node = ROOT
         cdef int32_t* slots
         cdef Py_ssize_t absent
         cdef double score
-        cdef Row row
         nodes = []
-        self.begin_predicting()
-        try:
-            row = self.read_known(x).row()
-            while self.tree.links[node].left >= 0:
-                score = self._score(node, row, &slots, &absent)
-                nodes.append((node, score))
-                node = self.tree.links[node].right if score > 0.0 else self.tree.links[node].left
-        finally:
-            self.n_predicting -= 1
+        while self.tree.links[node].left >= 0:
+            score = self._score(node, row, &slots, &absent)
+            nodes.append((node, score))
+            node = self.tree.links[node].right if score > 0.0 else self.tree.links[node].left
         return [*nodes, (node, None)]
+
+    cdef object node_depths(self):
+        return self.tree.depths()
 
     def mean_depth(self):
         """The depth of the leaves, weighted by the examples that each has seen."""
@@ -719,15 +707,7 @@ cdef class LomTreeCore(ClassifierCore):
             view[node] = self.nodes[node].stats
         return stats
 
-    def snapshot(self):
-        """The whole state as arrays, numbers and lists; the same history gives the same one."""
-        self.begin_predicting()
-        try:
-            return self._state()
-        finally:
-            self.n_predicting -= 1
-
-    cdef dict _state(self):
+    cdef dict state(self):
         cdef int32_t node, label
         cdef TableExport models = TableExport(MODEL_WIDTH)
         cdef TableExport classes = TableExport(CLASS_WIDTH)
@@ -739,9 +719,7 @@ cdef class LomTreeCore(ClassifierCore):
         for label in range(self.labels.size):
             passages.add(&self.trails[label].passages)
         return {
-            "features": list(self.features.names),
-            "labels": list(self.labels.labels),
-            "scaler": self.scaler.snapshot(),
+            **ClassifierCore.state(self),
             "links": self.tree.snapshot(),
             "nodes": self._stats(),
             "models": models.arrays(),
@@ -751,13 +729,10 @@ cdef class LomTreeCore(ClassifierCore):
             "n_swaps": self.n_swaps,
         }
 
-    def restore(self, state):
-        """Take over what `snapshot` gave; the core must be new, with the same parameters."""
+    cdef int take_state(self, dict state) except -1:
         cdef const LomNode[::1] stats = state["nodes"]
         cdef int32_t node, label
-        self.features = FeatureIndex(state["features"])
-        self.labels = LabelIndex(state["labels"])
-        self.scaler.restore(state["scaler"])
+        ClassifierCore.take_state(self, state)
         self.tree.restore(state["links"])
         self._reserve(self.tree.size)
         for node in range(self.tree.size):
@@ -776,10 +751,4 @@ cdef class LomTreeCore(ClassifierCore):
             )
         self.n_splits = state["n_splits"]
         self.n_swaps = state["n_swaps"]
-
-
-def restored(dict parameters, dict state):
-    """A core with these parameters in the state that `snapshot` gave."""
-    core = LomTreeCore(**parameters)
-    core.restore(state)
-    return core
+        return 0

@@ -3,8 +3,6 @@
 cimport cython
 from libc.stdint cimport int32_t
 
-from streamtree._core.features cimport FeatureIndex
-from streamtree._core.labels cimport LabelIndex
 from streamtree._core.learners cimport ClassifierCore, RegressorCore
 from streamtree._core.oblique cimport ObliqueTree
 from streamtree._core.scaling cimport ColumnScaler
@@ -12,6 +10,8 @@ from streamtree._core.types cimport Row
 from streamtree._core.warmup cimport WarmUp
 
 import numpy as np
+
+from streamtree._core.learners import restored
 
 
 @cython.final
@@ -55,11 +55,6 @@ cdef class NonGreedyClassifierCore(ClassifierCore):
     cdef void predict_proba_row(self, Row row, double* out) noexcept nogil:
         self.tree.probabilities(self.tree.leaf(row), out)
 
-    def predict_topk_one(self, x, Py_ssize_t count):
-        """The `count` most likely (label, probability) pairs; at a tie the label learned first."""
-        shares = self.predict_proba_one(x)
-        return sorted(shares.items(), key=lambda item: -item[1])[:count]
-
     def find(self, x, y):
         """The fear and the hope leaf of an example, and what they attain."""
         cdef int32_t label = self.labels.labels.index(y), fear, hope
@@ -73,50 +68,32 @@ cdef class NonGreedyClassifierCore(ClassifierCore):
             self.is_learning = False
         return fear, hope, fear_value, hope_value
 
-    def path(self, x):
-        """The nodes that an example passes, each with its score, None at the leaf."""
-        self.begin_predicting()
-        try:
-            return self.tree.path(self.read_known(x).row())
-        finally:
-            self.n_predicting -= 1
+    cdef list path_of(self, Row row):
+        return self.tree.path(row)
+
+    cdef object node_depths(self):
+        return self.tree.depths()
 
     @property
     def n_nodes(self):
         return self.tree.n_nodes
 
-    def depths(self):
-        """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        self.begin_predicting()
-        try:
-            return self.tree.depths()
-        finally:
-            self.n_predicting -= 1
-
     def __reduce__(self):
-        return restored, (type(self), self._fixed, self.tree.settings(), self.snapshot())
+        parameters = {"fixed": self._fixed, **self.tree.settings()}
+        return restored, (NonGreedyClassifierCore, parameters, self.snapshot())
 
-    def snapshot(self):
-        """The whole state as arrays, numbers and lists; the same history gives the same one."""
-        self.begin_predicting()
-        try:
-            return {
-                "features": list(self.features.names),
-                "labels": list(self.labels.labels),
-                "scaler": self.scaler.snapshot(),
-                **self.tree.snapshot(),
-                "warm_up": self.warm_up.snapshot(),
-            }
-        finally:
-            self.n_predicting -= 1
+    cdef dict state(self):
+        return {
+            **ClassifierCore.state(self),
+            **self.tree.snapshot(),
+            "warm_up": self.warm_up.snapshot(),
+        }
 
-    def restore(self, state):
-        """Take over what `snapshot` gave; the core must be new, with the same parameters."""
-        self.features = FeatureIndex(state["features"])
-        self.labels = LabelIndex(state["labels"])
-        self.scaler.restore(state["scaler"])
+    cdef int take_state(self, dict state) except -1:
+        ClassifierCore.take_state(self, state)
         self.tree.restore(state)
         self.warm_up.restore(state["warm_up"])
+        return 0
 
 
 @cython.final
@@ -175,53 +152,33 @@ cdef class NonGreedyRegressorCore(RegressorCore):
             self.is_learning = False
         return fear, hope, fear_value, hope_value
 
-    def path(self, x):
-        """The nodes that an example passes, each with its score, None at the leaf."""
-        self.begin_predicting()
-        try:
-            return self.tree.path(self.read_known(x).row())
-        finally:
-            self.n_predicting -= 1
+    cdef list path_of(self, Row row):
+        return self.tree.path(row)
+
+    cdef object node_depths(self):
+        return self.tree.depths()
 
     @property
     def n_nodes(self):
         return self.tree.n_nodes
 
-    def depths(self):
-        """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        self.begin_predicting()
-        try:
-            return self.tree.depths()
-        finally:
-            self.n_predicting -= 1
-
     def __reduce__(self):
-        return restored_regressor, (
-            self.targets is not None, self._fixed, self.tree.settings(), self.snapshot()
-        )
+        several = self.targets is not None
+        parameters = {"several": several, "fixed": self._fixed, **self.tree.settings()}
+        return restored, (NonGreedyRegressorCore, parameters, self.snapshot())
 
-    def snapshot(self):
-        """The whole state as arrays, numbers and lists; the same history gives the same one."""
-        self.begin_predicting()
-        try:
-            return {
-                "features": list(self.features.names),
-                "targets": None if self.targets is None else list(self.targets),
-                "scaler": self.scaler.snapshot(),
-                **self.tree.snapshot(),
-                "warm_up": self.warm_up.snapshot(),
-            }
-        finally:
-            self.n_predicting -= 1
+    cdef dict state(self):
+        return {
+            **RegressorCore.state(self),
+            **self.tree.snapshot(),
+            "warm_up": self.warm_up.snapshot(),
+        }
 
-    def restore(self, state):
-        """Take over what `snapshot` gave; the core must be new, with the same parameters."""
-        self.features = FeatureIndex(state["features"])
-        if state["targets"]:
-            self.name_targets(state["targets"])
-        self.scaler.restore(state["scaler"])
+    cdef int take_state(self, dict state) except -1:
+        RegressorCore.take_state(self, state)
         self.tree.restore(state)
         self.warm_up.restore(state["warm_up"])
+        return 0
 
 
 def planted(
@@ -238,17 +195,3 @@ def planted(
         tree.complete()
         warm_up = 0
     return tree, WarmUp(warm_up, start == "co2", joins and not tree.literal)
-
-
-def restored(kind, dict fixed, dict changing, dict state):
-    """A core with these parameters in the state that `snapshot` gave."""
-    core = kind(fixed=fixed, **changing)
-    core.restore(state)
-    return core
-
-
-def restored_regressor(bint several, dict fixed, dict changing, dict state):
-    """As `restored`."""
-    core = NonGreedyRegressorCore(several=several, fixed=fixed, **changing)
-    core.restore(state)
-    return core

@@ -4,7 +4,6 @@ cimport cython
 from libc.stdint cimport int32_t, uint32_t
 
 from streamtree._core.features cimport FeatureIndex, RowBuffer
-from streamtree._core.labels cimport LabelIndex
 from streamtree._core.learners cimport ClassifierCore, Learner, RegressorCore
 from streamtree._core.predictiontree cimport OPEN, ROOT, PredictionTree
 from streamtree._core.rows cimport RowSource
@@ -15,6 +14,8 @@ from streamtree._core.types cimport Row
 from streamtree._core.features import Category
 
 import numpy as np
+
+from streamtree._core.learners import restored
 
 # what `sys.getsizeof` adds to `__sizeof__`, and a little
 cdef enum:
@@ -168,12 +169,6 @@ cdef class SelfTerminatingClassifierCore(ClassifierCore):
     cdef void predict_proba_row(self, Row row, double* out) noexcept nogil:
         self.tree.probabilities_of(row, out, self.labels.size)
 
-    def predict_topk_one(self, x, Py_ssize_t count):
-        """The `count` most likely (label, probability) pairs."""
-        shares = list(self.predict_proba_one(x).items())
-        order = sorted(range(len(shares)), key=lambda i: (-shares[i][1], i))
-        return [shares[i] for i in order[:count]]
-
     def grow(self, RowSource source, list names, first_rows, dicts, list labels, weights):
         """Grow the tree from a whole data set: rows of a source, or dicts if it is None."""
         cdef Py_ssize_t i
@@ -216,10 +211,6 @@ cdef class SelfTerminatingClassifierCore(ClassifierCore):
     def n_nodes(self):
         return self.tree.size
 
-    def depths(self):
-        """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        return _depths(self.tree)
-
     def n_in_state(self, int state):
         """How many nodes are in a state."""
         return _n_in_state(self.tree, state)
@@ -227,34 +218,20 @@ cdef class SelfTerminatingClassifierCore(ClassifierCore):
     def __reduce__(self):
         return restored, (SelfTerminatingClassifierCore, self._parameters, self.snapshot())
 
-    def path(self, x):
-        """The nodes that an example passes, each with the number compared, None at the last."""
-        self.begin_predicting()
-        try:
-            return self.tree.path(self.read_known(x).row())
-        finally:
-            self.n_predicting -= 1
+    cdef list path_of(self, Row row):
+        return self.tree.path(row)
 
-    def snapshot(self):
-        """The whole state as arrays, numbers and lists; the same history gives the same one."""
-        self.begin_predicting()
-        try:
-            return {
-                "features": list(self.features.names),
-                "labels": list(self.labels.labels),
-                "scaler": self.scaler.snapshot(),
-                "tree": self.tree.snapshot(),
-            }
-        finally:
-            self.n_predicting -= 1
+    cdef object node_depths(self):
+        return _depths(self.tree)
 
-    def restore(self, state):
-        """Take over what `snapshot` gave; the core must be new, with the same parameters."""
-        self.features = FeatureIndex(state["features"])
-        self.labels = LabelIndex(state["labels"])
-        self.scaler.restore(state["scaler"])
+    cdef dict state(self):
+        return {**ClassifierCore.state(self), "tree": self.tree.snapshot()}
+
+    cdef int take_state(self, dict state) except -1:
+        ClassifierCore.take_state(self, state)
         add_columns(self.tree, self.features, self._groups)
         self.tree.restore(state["tree"])
+        return 0
 
 
 @cython.final
@@ -330,10 +307,6 @@ cdef class SelfTerminatingRegressorCore(RegressorCore):
     def n_nodes(self):
         return self.tree.size
 
-    def depths(self):
-        """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        return _depths(self.tree)
-
     def n_in_state(self, int state):
         """How many nodes are in a state."""
         return _n_in_state(self.tree, state)
@@ -341,32 +314,20 @@ cdef class SelfTerminatingRegressorCore(RegressorCore):
     def __reduce__(self):
         return restored, (SelfTerminatingRegressorCore, self._parameters, self.snapshot())
 
-    def path(self, x):
-        """The nodes that an example passes, each with the number compared, None at the last."""
-        self.begin_predicting()
-        try:
-            return self.tree.path(self.read_known(x).row())
-        finally:
-            self.n_predicting -= 1
+    cdef list path_of(self, Row row):
+        return self.tree.path(row)
 
-    def snapshot(self):
-        """The whole state as arrays, numbers and lists; the same history gives the same one."""
-        self.begin_predicting()
-        try:
-            return {
-                "features": list(self.features.names),
-                "scaler": self.scaler.snapshot(),
-                "tree": self.tree.snapshot(),
-            }
-        finally:
-            self.n_predicting -= 1
+    cdef object node_depths(self):
+        return _depths(self.tree)
 
-    def restore(self, state):
-        """Take over what `snapshot` gave; the core must be new, with the same parameters."""
-        self.features = FeatureIndex(state["features"])
-        self.scaler.restore(state["scaler"])
+    cdef dict state(self):
+        return {**RegressorCore.state(self), "tree": self.tree.snapshot()}
+
+    cdef int take_state(self, dict state) except -1:
+        RegressorCore.take_state(self, state)
         add_columns(self.tree, self.features, self._groups)
         self.tree.restore(state["tree"])
+        return 0
 
 
 def _tree_settings(core, dict settings):
@@ -389,10 +350,3 @@ def _n_in_state(PredictionTree tree, int state):
     for node in range(tree.size):
         n += tree.nodes[node].state == state
     return n
-
-
-def restored(core_type, dict parameters, dict state):
-    """A core with these parameters in the state that `snapshot` gave."""
-    core = core_type(**parameters)
-    core.restore(state)
-    return core

@@ -4,13 +4,13 @@ cimport cython
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t
 
-from streamtree._core.features cimport FeatureIndex
-from streamtree._core.labels cimport LabelIndex
 from streamtree._core.learners cimport ClassifierCore, RegressorCore
 from streamtree._core.responses cimport Response, sigmoid, softmax
 from streamtree._core.scaling cimport ColumnScaler
 from streamtree._core.softlearning cimport BLOCK, SoftTree
 from streamtree._core.types cimport Row
+
+from streamtree._core.learners import restored
 
 # no path has this reach, so that every gate sends all to one side
 cdef double HARD = 2.0
@@ -103,20 +103,6 @@ cdef class SoftTreeClassifierCore(ClassifierCore):
             self.tree.respond_to(row, self.threshold, 0, self.n_classes, out)
             softmax(out, self.n_classes)
 
-    def predict_topk_one(self, x, Py_ssize_t count):
-        """The `count` most likely (label, probability) pairs."""
-        shares = list(self.predict_proba_one(x).items())
-        # sorted() keeps equals in the order of their first appearance
-        return sorted(shares, key=lambda item: -item[1])[:count]
-
-    def path(self, x):
-        """The nodes on the most probable path, each with its gate's score, None at the leaf."""
-        self.begin_predicting()
-        try:
-            return self.tree.path(self.read_known(x).row())
-        finally:
-            self.n_predicting -= 1
-
     @property
     def n_nodes(self):
         return self.tree.n_nodes
@@ -129,34 +115,20 @@ cdef class SoftTreeClassifierCore(ClassifierCore):
     def n_collapses(self):
         return self.tree.n_collapses
 
-    def depths(self):
-        """The depth of every node of the tree, as an int32 array of shape (n_nodes,)."""
-        self.begin_predicting()
-        try:
-            return self.tree.depths()
-        finally:
-            self.n_predicting -= 1
+    cdef list path_of(self, Row row):
+        return self.tree.path(row)
 
-    def snapshot(self):
-        """The whole state as arrays, numbers and lists; the same history gives the same one."""
-        self.begin_predicting()
-        try:
-            return {
-                "features": list(self.features.names),
-                "labels": list(self.labels.labels),
-                "scaler": self.scaler.snapshot(),
-                **self.tree.snapshot(),
-            }
-        finally:
-            self.n_predicting -= 1
+    cdef object node_depths(self):
+        return self.tree.depths()
 
-    def restore(self, state):
-        """Take over what `snapshot` gave; the core must be new, with the same parameters."""
-        self.features = FeatureIndex(state["features"])
-        self.labels = LabelIndex(state["labels"])
-        self.scaler.restore(state["scaler"])
-        self.tree.restore(state, self.scaler.size)
+    cdef dict state(self):
+        return {**ClassifierCore.state(self), **self.tree.snapshot()}
+
+    cdef int take_state(self, dict state) except -1:
+        ClassifierCore.take_state(self, state)
         self.n_classes = self.labels.size
+        self.tree.restore(state, self.scaler.size)
+        return 0
 
     def __reduce__(self):
         return restored, (SoftTreeClassifierCore, {**self.fixed, **self.settings}, self.snapshot())
@@ -250,14 +222,6 @@ cdef class SoftTreeRegressorCore(RegressorCore):
         out[0] = self.scale.mean + self.scale.deviation * out[0]
         out[0] = min(max(out[0], self.scale.low), self.scale.high)
 
-    def path(self, x):
-        """The nodes on the most probable path, each with its gate's score, None at the leaf."""
-        self.begin_predicting()
-        try:
-            return self.tree.path(self.read_known(x).row())
-        finally:
-            self.n_predicting -= 1
-
     @property
     def n_nodes(self):
         return self.tree.n_nodes
@@ -270,40 +234,24 @@ cdef class SoftTreeRegressorCore(RegressorCore):
     def n_collapses(self):
         return self.tree.n_collapses
 
-    def depths(self):
-        """The depth of every node of the tree, as an int32 array of shape (n_nodes,)."""
-        self.begin_predicting()
-        try:
-            return self.tree.depths()
-        finally:
-            self.n_predicting -= 1
+    cdef list path_of(self, Row row):
+        return self.tree.path(row)
 
-    def snapshot(self):
-        """The whole state as arrays, numbers and lists; the same history gives the same one."""
-        self.begin_predicting()
-        try:
-            return {
-                "features": list(self.features.names),
-                "scaler": self.scaler.snapshot(),
-                "target_scale": dict(self.scale),
-                **self.tree.snapshot(),
-            }
-        finally:
-            self.n_predicting -= 1
+    cdef object node_depths(self):
+        return self.tree.depths()
 
-    def restore(self, state):
-        """Take over what `snapshot` gave; the core must be new, with the same parameters."""
-        self.features = FeatureIndex(state["features"])
-        self.scaler.restore(state["scaler"])
+    cdef dict state(self):
+        return {
+            **RegressorCore.state(self),
+            "target_scale": dict(self.scale),
+            **self.tree.snapshot(),
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        RegressorCore.take_state(self, state)
         self.scale = state["target_scale"]
         self.tree.restore(state, self.scaler.size)
+        return 0
 
     def __reduce__(self):
         return restored, (SoftTreeRegressorCore, {**self.fixed, **self.settings}, self.snapshot())
-
-
-def restored(core, dict parameters, dict state):
-    """A core of a class, with these parameters, in the state that `snapshot` gave."""
-    made = core(**parameters)
-    made.restore(state)
-    return made
