@@ -19,6 +19,7 @@ _LOSSES = {
     "squared": Loss.SQUARED,
     "absolute": Loss.ABSOLUTE,
 }
+_LEAF_MODELS = ("majority", "softmax", "adaptive")
 
 
 class LOMTreeClassifier(StreamTreeClassifier):
@@ -112,6 +113,9 @@ class LOMTreeClassifier(StreamTreeClassifier):
         grace_period: float = 20.0,
         delta: float = 0.3,
         algorithm: str = "stream",
+        leaf_model: str = "adaptive",
+        leaf_learning_rate: float = 2.0,
+        max_leaf_classes: int = 256,
         seed: int | None = None,
     ) -> None:
         self.max_splits = max_splits
@@ -122,6 +126,9 @@ class LOMTreeClassifier(StreamTreeClassifier):
         self.grace_period = grace_period
         self.delta = delta
         self.algorithm = algorithm
+        self.leaf_model = leaf_model
+        self.leaf_learning_rate = leaf_learning_rate
+        self.max_leaf_classes = max_leaf_classes
         self.seed = seed
         self._core = self._new_core()
 
@@ -139,17 +146,26 @@ class LOMTreeClassifier(StreamTreeClassifier):
             "keep": 1.0 - check_number("forgetting", params["forgetting"], at_least=0, below=1),
             "grace_period": check_number("grace_period", params["grace_period"], at_least=1),
             "split_z": -NormalDist().inv_cdf(delta),
+            "delta": delta,
+            "leaf_learning_rate": check_number(
+                "leaf_learning_rate", params["leaf_learning_rate"], above=0
+            ),
+            "max_leaf_classes": check_integer(
+                "max_leaf_classes", params["max_leaf_classes"], at_least=2, at_most=256
+            ),
         }
 
     def _new_core(self) -> LomTreeCore:
         algorithm = check_choice("algorithm", self.algorithm, ("stream", "paper"))
         loss = check_choice("loss", self.loss, tuple(_LOSSES))
+        leaf_model = check_choice("leaf_model", self.leaf_model, _LEAF_MODELS)
         if self.seed is not None:
             check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
         return LomTreeCore(
             literal=algorithm == "paper",
             loss=_LOSSES[loss],
             seed=self.seed,
+            leaf_model="majority" if algorithm == "paper" else leaf_model,
             **self._settings(self._get_params()),
         )
 

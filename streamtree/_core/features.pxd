@@ -1,7 +1,10 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint32_t
 
-from streamtree._core.types cimport Row
+from streamtree._core.types cimport Parts, Row
+
+
+cdef uint32_t stable_hash(object name) except? 0
 
 
 cdef class RowBuffer:
@@ -9,6 +12,7 @@ cdef class RowBuffer:
     cdef double* values
     cdef int32_t* slots
     cdef double* steps
+    cdef Parts parts
     cdef Py_ssize_t n
     cdef Py_ssize_t capacity
 

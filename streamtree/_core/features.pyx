@@ -10,7 +10,7 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.math cimport NAN, isinf, isnan
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
@@ -20,6 +20,18 @@ from streamtree._core.types cimport Row
 from typing import NamedTuple
 
 import numpy as np
+
+cdef enum:
+    PARTS = 3       # of a value: its linear weight and two knots
+
+
+cdef uint32_t stable_hash(object name) except? 0:
+    """The same number for the same name in every process (FNV-1a of its representation)."""
+    cdef uint32_t value = 2166136261u
+    cdef unsigned char byte
+    for byte in repr(name).encode("utf-8", "surrogatepass"):
+        value = (value ^ byte) * 16777619u
+    return value
 
 
 class Category(NamedTuple):
@@ -38,11 +50,19 @@ cdef class RowBuffer:
         free(self.values)
         free(self.slots)
         free(self.steps)
+        free(self.parts.keys)
+        free(self.parts.values)
+        free(self.parts.steps)
+        free(self.parts.top_slots)
+        free(self.parts.own_slots)
 
     def __sizeof__(self):
-        return object.__sizeof__(self) + self.capacity * (2 * sizeof(int32_t) + 2 * sizeof(double))
+        cdef size_t per_value = 2 * sizeof(int32_t) + 2 * sizeof(double)
+        per_value += PARTS * (3 * sizeof(int32_t) + 2 * sizeof(float))
+        return object.__sizeof__(self) + self.capacity * per_value
 
     cdef int reserve(self, Py_ssize_t capacity) except -1 nogil:
+        cdef Py_ssize_t parts
         if capacity < self.capacity:
             return 0
         # one place more than asked for: writers store first and then decide whether it counts
@@ -51,6 +71,12 @@ cdef class RowBuffer:
         self.values = <double*> regrown(self.values, capacity * sizeof(double))
         self.slots = <int32_t*> regrown(self.slots, capacity * sizeof(int32_t))
         self.steps = <double*> regrown(self.steps, capacity * sizeof(double))
+        parts = PARTS * capacity
+        self.parts.keys = <int32_t*> regrown(self.parts.keys, parts * sizeof(int32_t))
+        self.parts.values = <float*> regrown(self.parts.values, parts * sizeof(float))
+        self.parts.steps = <float*> regrown(self.parts.steps, parts * sizeof(float))
+        self.parts.top_slots = <int32_t*> regrown(self.parts.top_slots, parts * sizeof(int32_t))
+        self.parts.own_slots = <int32_t*> regrown(self.parts.own_slots, parts * sizeof(int32_t))
         self.capacity = capacity
         return 0
 
@@ -61,6 +87,7 @@ cdef class RowBuffer:
         row.values = self.values
         row.slots = self.slots
         row.steps = self.steps
+        row.parts = self.parts
         row.n = self.n
         row.top = -1
         row.is_full = True

@@ -10,6 +10,7 @@ from streamtree._core.learners cimport ClassifierCore
 from streamtree._core.linear cimport adagrad_step, dot, sgd_step
 from streamtree._core.losses cimport loss_reach, loss_slope
 from streamtree._core.memory cimport prefetch, regrown_lines
+from streamtree._core.modelleaves cimport Candidate, ModelLeaves, Reading, value_of
 from streamtree._core.nodes cimport ROOT, BinaryTree, Link
 from streamtree._core.rng cimport random_sign
 from streamtree._core.scaling cimport ColumnScaler
@@ -100,6 +101,7 @@ cdef class LomTreeCore(ClassifierCore):
     """
 
     cdef BinaryTree tree
+    cdef ModelLeaves models     # None: leaves predict their majority
     cdef Node* nodes
     cdef void* node_block       # the memory in which they lie
     cdef int32_t capacity
@@ -118,22 +120,32 @@ cdef class LomTreeCore(ClassifierCore):
     cdef double keep
     cdef double grace_period
     cdef double split_z
+    cdef double delta
+    cdef int32_t max_leaf_classes
+    cdef double leaf_learning_rate
+    cdef readonly str leaf_model
     cdef bint is_seeded
     cdef uint64_t seed
 
-    def __cinit__(self, *, bint literal, int loss, seed, **settings):
+    def __cinit__(self, *, bint literal, int loss, seed, leaf_model, **settings):
         self.literal = literal
+        self.leaf_model = leaf_model
         self.loss = loss
         self.is_seeded = seed is not None
         self.seed = 0 if seed is None else seed
-        self.configure(**settings)
         self.scaler = ColumnScaler(not literal)
+        if leaf_model != "majority":
+            self.models = ModelLeaves(self.scaler, leaf_model == "adaptive")
+        self.configure(**settings)
         self.tree = BinaryTree()
         self._reserve(1)
         self._clear(ROOT, -1)
+        if self.models is not None:
+            self.models.open(ROOT)
 
     def configure(self, *, max_splits, double swap_resistance, double learning_rate, double keep,
-                  double grace_period, double split_z):
+                  double grace_period, double split_z, double delta, int32_t max_leaf_classes,
+                  double leaf_learning_rate):
         """Set what may change while the tree grows."""
         self.max_splits = max_splits
         self.swap_resistance = swap_resistance
@@ -141,6 +153,14 @@ cdef class LomTreeCore(ClassifierCore):
         self.keep = keep
         self.grace_period = grace_period
         self.split_z = split_z
+        self.delta = delta
+        self.max_leaf_classes = max_leaf_classes
+        self.leaf_learning_rate = leaf_learning_rate
+        if self.models is not None:
+            self.models.configure(
+                max_classes=max_leaf_classes, learning_rate=leaf_learning_rate, keep=keep,
+                grace_period=grace_period, delta=delta,
+            )
 
     def __dealloc__(self):
         cdef int32_t node, label
@@ -164,6 +184,8 @@ cdef class LomTreeCore(ClassifierCore):
             self._bytes += self.n_trails * sizeof(Trail)
             for label in range(self.n_trails):
                 self._bytes += table_bytes(&self.trails[label].passages, PASSAGE_WIDTH)
+            if self.models is not None:
+                self._bytes += self.models.__sizeof__()
         return object.__sizeof__(self) + self._bytes
 
     cdef int _reserve(self, int32_t capacity) except -1 nogil:
@@ -175,6 +197,24 @@ cdef class LomTreeCore(ClassifierCore):
         )
         memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
         self.capacity = capacity
+        if self.models is not None:
+            self.models.reserve(capacity)
+        return 0
+
+    cdef int commit_example(self) except -1:
+        ClassifierCore.commit_example(self)
+        return self._tell_columns()
+
+    def learned_columns(self, names, first_rows):
+        columns = ClassifierCore.learned_columns(self, names, first_rows)
+        self._tell_columns()
+        return columns
+
+    cdef int _tell_columns(self) except -1:
+        cdef Py_ssize_t column
+        if self.models is not None:
+            for column in range(self.models.n_hashes, len(self.features.names)):
+                self.models.add_column(self.features.names[column])
         return 0
 
     cdef int _reserve_trails(self, int32_t size) except -1 nogil:
@@ -194,6 +234,8 @@ cdef class LomTreeCore(ClassifierCore):
         table_free(&self.nodes[node].model)
         table_free(&self.nodes[node].classes)
         memset(&self.nodes[node], 0, sizeof(Node))
+        if self.models is not None:
+            self.models.clear(node)
         self.nodes[node].stats.majority = majority
         self.nodes[node].stats.next_test = self.grace_period
 
@@ -260,11 +302,10 @@ cdef class LomTreeCore(ClassifierCore):
         cdef ClassRecord* record
         cdef Trail* trail
         self._reserve_trails(label + 1)
+        if self.models is not None:
+            return self._learn_with_models(row, label, weight)
         trail = &self.trails[label]
-        # longer rows take smaller steps, short ones not much larger
-        self.rate = self.learning_rate
-        if not self.literal:
-            self.rate /= self.scaler.mean_norm + NORM_OFFSET
+        self._set_rate()
         while True:
             if depth < TRAIL_LENGTH - LOOKAHEAD and trail.nodes[depth] == node:
                 if trail.nodes[depth + LOOKAHEAD] > 0:
@@ -291,6 +332,87 @@ cdef class LomTreeCore(ClassifierCore):
                 node = self.tree.links[node].left
         if depth < TRAIL_LENGTH:
             trail.nodes[depth] = 0
+        return 0
+
+    cdef inline void _set_rate(self) noexcept nogil:
+        # longer rows take smaller steps, short ones not much larger
+        self.rate = self.learning_rate
+        if not self.literal:
+            self.rate /= self.scaler.mean_norm + NORM_OFFSET
+
+    cdef int _learn_with_models(self, Row row, int32_t label, double weight) except -1 nogil:
+        """As `learn_row`, where leaves have models."""
+        cdef int32_t node = ROOT, top = -1
+        cdef double before
+        cdef LomNode* stats
+        cdef ClassRecord* record
+        cdef Reading reading
+        cdef bint goes_right, has_room
+        self._set_rate()
+        while self.tree.links[node].left >= 0:
+            if top < 0 and self.models.sites[node].state != NULL:
+                top = node
+            if self.models.sites[node].column >= 0:
+                goes_right = self.models.goes_right(node, &row)
+            else:
+                goes_right = self._train(
+                    node, self._passage(node, label), row, label, weight, &before
+                ) > 0.0
+            node = self.tree.links[node].right if goes_right else self.tree.links[node].left
+        record = self._class_record(node, label)
+        stats = &self.nodes[node].stats
+        if self.models.sites[node].state.is_crowded:
+            self._vote(node, record, label, weight)
+            return self._learn_at_leaf(node, record, row, label, weight)
+        reading.row = row
+        self.models.read(&reading)
+        if top < 0:
+            top = node
+        has_room = self.models.learn(
+            &reading, top, node, label, self.labels.size, weight, stats.majority,
+            stats.majority_votes / (stats.votes + 1.0),
+        )
+        self._vote(node, record, label, weight)
+        self._resize(node, stats.votes)
+        if has_room:
+            return self._split_at_threshold(top, node)
+        if top == node:
+            self.models.crowd(node)
+        else:
+            self._dissolve(top)
+        return 0
+
+    cdef int _dissolve(self, int32_t top) except -1 nogil:
+        """More classes than a model may have: the leaves below go on, each with its own."""
+        cdef int32_t depth = 0, node = top
+        while True:
+            if self.tree.links[node].left < 0:
+                self.models.open(node)
+            else:
+                self.models.free_state(node)
+            node = self.tree.next_in_preorder(node, &depth)
+            if node < 0 or depth <= 0:
+                return 0
+
+    cdef int _split_at_threshold(self, int32_t top, int32_t node) except -1 nogil:
+        """Split a leaf where its model asks for it."""
+        cdef const Candidate* found = self.models.found(node)
+        cdef int32_t left, right, column
+        cdef double share
+        cdef float threshold
+        if found == NULL:
+            return 0
+        column = found.column
+        threshold = found.threshold
+        share = found.weight / self.models.sites[node].state.search.rows
+        if not self._find_children(node, &left, &right):
+            return 0
+        if top >= 0 and self.models.sites[top].state == NULL:
+            # it was the parent of the leaf that was recycled
+            top = node
+        self.models.divide(top, node, left, right, column, threshold)
+        self._bequeath_shares(node, left, right, share)
+        self._update_smallest(left)
         return 0
 
     cdef inline void _prefetch_below(self, int32_t node, Row row, int32_t label) noexcept nogil:
@@ -477,28 +599,37 @@ cdef class LomTreeCore(ClassifierCore):
     cdef inline int32_t _smaller(self, int32_t left, int32_t right) noexcept nogil:
         return right if self.nodes[right].stats.size < self.nodes[left].stats.size else left
 
-    cdef bint _split(self, int32_t node) except -1 nogil:
-        """Give a leaf two children, new or recycled ones; returns whether it got them."""
-        cdef int32_t left, right, smallest, sibling
+    cdef bint _find_children(self, int32_t node, int32_t* left, int32_t* right) except -1 nogil:
+        """Attach two children to a leaf, new or recycled ones; returns whether there are any."""
+        cdef int32_t smallest, sibling
         if self.n_splits < self.max_splits:
             self._reserve(self.tree.size + 2)
             self.tree.reserve(self.tree.size + 2)
-            left = self.tree.add(node)
-            right = self.tree.add(node)
+            left[0] = self.tree.add(node)
+            right[0] = self.tree.add(node)
             self.n_splits += 1
         else:
             smallest = self._smallest_leaf()
             if smallest < 0 or not self._is_swap_worth(node, smallest):
                 return False
-            left, right = smallest, self.tree.links[smallest].parent
+            left[0], right[0] = smallest, self.tree.links[smallest].parent
             sibling = self.tree.sibling(smallest)
+            if self.models is not None:
+                self.models.hand_places(right[0], sibling)
             self.tree.detach(smallest)
-            self._forget_passages(right)
+            self._forget_passages(right[0])
             self._update_smallest(sibling)
             self.n_swaps += 1
-        self._clear(left, self.nodes[node].stats.majority)
-        self._clear(right, self.nodes[node].stats.majority)
-        self.tree.attach(node, left, right)
+        self._clear(left[0], self.nodes[node].stats.majority)
+        self._clear(right[0], self.nodes[node].stats.majority)
+        self.tree.attach(node, left[0], right[0])
+        return True
+
+    cdef bint _split(self, int32_t node) except -1 nogil:
+        """Split a leaf by its linear model; returns whether it got children."""
+        cdef int32_t left, right
+        if not self._find_children(node, &left, &right):
+            return False
         if self.literal:
             self.nodes[left].stats.size = floor(0.5 * self.nodes[node].stats.size)
             self.nodes[right].stats.size = self.nodes[node].stats.size - self.nodes[left].stats.size
@@ -506,6 +637,10 @@ cdef class LomTreeCore(ClassifierCore):
             self._bequeath(node, left, right)
         self._hand_over_passages(node)
         self._update_smallest(left)
+        if self.models is not None:
+            self.models.clear(node)
+            self.models.open(left)
+            self.models.open(right)
         return True
 
     cdef int _bequeath(self, int32_t node, int32_t left, int32_t right) except -1 nogil:
@@ -537,6 +672,25 @@ cdef class LomTreeCore(ClassifierCore):
                     left, self._class_record(left, label), label, (1.0 - share) * record.votes
                 )
         free(slots)
+        self.nodes[left].stats.size = self.nodes[left].stats.votes
+        self.nodes[right].stats.size = self.nodes[right].stats.votes
+        return 0
+
+    cdef int _bequeath_shares(self, int32_t node, int32_t left, int32_t right,
+                              double share) except -1 nogil:
+        """Hand a leaf's votes to its children, of every class the same share to the right."""
+        cdef Table* table = &self.nodes[node].classes
+        cdef int32_t label
+        cdef double votes
+        cdef Py_ssize_t i, n
+        cdef int32_t* slots = table_sorted_slots(table, CLASS_WIDTH, &n)
+        for i in range(n):
+            votes = (<const ClassRecord*> table.records)[slots[i]].votes
+            label = slots[i] if table.keys == NULL else table.keys[slots[i]]
+            self._vote(left, self._class_record(left, label), label, (1.0 - share) * votes)
+            self._vote(right, self._class_record(right, label), label, share * votes)
+        free(slots)
+        table_free(table)
         self.nodes[left].stats.size = self.nodes[left].stats.votes
         self.nodes[right].stats.size = self.nodes[right].stats.votes
         return 0
@@ -588,11 +742,23 @@ cdef class LomTreeCore(ClassifierCore):
 
     # -------------------------------------------------------------------- prediction
 
-    cdef int32_t _leaf(self, Row row) noexcept nogil:
+    cdef int32_t _leaf(self, Row row, int32_t* top) noexcept nogil:
+        """The leaf of a row, and the first node on the way there that has a model, or -1."""
         cdef int32_t node = ROOT
         cdef int32_t* slots
         cdef Py_ssize_t absent
+        cdef bint has_models = self.models is not None
+        top[0] = -1
         while self.tree.links[node].left >= 0:
+            if has_models:
+                if top[0] < 0 and self.models.sites[node].state != NULL:
+                    top[0] = node
+                if self.models.sites[node].column >= 0:
+                    if self.models.goes_right(node, &row):
+                        node = self.tree.links[node].right
+                    else:
+                        node = self.tree.links[node].left
+                    continue
             self._prefetch_below(node, row, -1)
             if self._score(node, row, &slots, &absent) > 0.0:
                 node = self.tree.links[node].right
@@ -601,18 +767,42 @@ cdef class LomTreeCore(ClassifierCore):
         return node
 
     cdef int32_t predict_row(self, Row row) noexcept nogil:
-        return self.nodes[self._leaf(row)].stats.majority
+        cdef int32_t top, label = -1, node = self._leaf(row, &top)
+        cdef const LomNode* stats = &self.nodes[node].stats
+        cdef Reading reading
+        if self.models is not None:
+            reading.row = row
+            self.models.read(&reading)
+            label = self.models.predict(
+                &reading, node if top < 0 else top, node, stats.majority,
+                stats.majority_votes / (stats.votes + 1.0),
+            )
+        return label if label >= 0 else stats.majority
 
     cdef void predict_proba_row(self, Row row, double* out) noexcept nogil:
-        """Class shares of the leaf and a pseudo-vote, half the majority's, half everyone's.
+        """What the models say; else class shares of the leaf and a pseudo-vote.
 
-        The majority's half makes it the most likely class also among equals and at a new leaf.
+        Half of the pseudo-vote is the majority's, half everyone's: the majority is the most
+        likely class also among equals and at a new leaf.
         """
-        cdef int32_t node = self._leaf(row)
+        cdef int32_t top, node = self._leaf(row, &top)
         cdef int32_t label, slot, n_labels = self.labels.size
+        cdef const LomNode* stats = &self.nodes[node].stats
         cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* records = <const ClassRecord*> table.records
-        cdef double total = self.nodes[node].stats.votes + 1.0
+        cdef double total = stats.votes + 1.0
+        cdef Reading reading
+        if self.models is not None:
+            memset(out, 0, n_labels * sizeof(double))
+            reading.row = row
+            self.models.read(&reading)
+            if self.models.predict_proba(
+                &reading, node if top < 0 else top, node, stats.majority,
+                stats.majority_votes / total, out,
+            ):
+                for label in range(n_labels):
+                    out[label] = (stats.votes * out[label] + 1.0 / n_labels) / total
+                return
         for label in range(n_labels):
             out[label] = 0.5 / n_labels / total
         out[self.nodes[node].stats.majority] += 0.5 / total
@@ -623,12 +813,14 @@ cdef class LomTreeCore(ClassifierCore):
 
     def predict_topk_one(self, x, Py_ssize_t count):
         """The `count` most likely (label, probability) pairs; costs O(classes of the leaf)."""
-        cdef int32_t node, slot, label, majority
+        cdef int32_t node, slot, label, majority, top
         cdef const Table* table
         cdef double total, rest
+        if self.models is not None:
+            return ClassifierCore.predict_topk_one(self, x, count)
         self.begin_predicting()
         try:
-            node = self._leaf(self.read_known(x).row())
+            node = self._leaf(self.read_known(x).row(), &top)
         finally:
             self.n_predicting -= 1
         if self.labels.size == 0:
@@ -665,6 +857,8 @@ cdef class LomTreeCore(ClassifierCore):
             "seed": self.seed if self.is_seeded else None, "max_splits": self.max_splits,
             "swap_resistance": self.swap_resistance, "learning_rate": self.learning_rate,
             "keep": self.keep, "grace_period": self.grace_period, "split_z": self.split_z,
+            "delta": self.delta, "max_leaf_classes": self.max_leaf_classes,
+            "leaf_learning_rate": self.leaf_learning_rate, "leaf_model": self.leaf_model,
         }
         return restored, (LomTreeCore, parameters, self.snapshot())
 
@@ -675,7 +869,11 @@ cdef class LomTreeCore(ClassifierCore):
         cdef double score
         nodes = []
         while self.tree.links[node].left >= 0:
-            score = self._score(node, row, &slots, &absent)
+            if self.models is not None and self.models.sites[node].column >= 0:
+                score = value_of(&row, self.models.sites[node].column)
+                score -= self.models.sites[node].threshold
+            else:
+                score = self._score(node, row, &slots, &absent)
             nodes.append((node, score))
             node = self.tree.links[node].right if score > 0.0 else self.tree.links[node].left
         return [*nodes, (node, None)]

@@ -43,6 +43,7 @@ cdef class ColumnScaler:
 
     cdef int add_columns(self, int32_t size, int64_t birth) except -1
     cdef bint is_dense(self, int32_t column) noexcept nogil
+    cdef bint varies(self, int32_t column) noexcept nogil
     cdef int learn(self, RowBuffer raw, bint zeros_implied, RowBuffer out) except -1 nogil
     cdef int apply(self, RowBuffer raw, RowBuffer out) except -1 nogil
     cdef void _write_zeros(self, RowBuffer raw, RowBuffer out) noexcept nogil

@@ -3,6 +3,16 @@
 from libc.stdint cimport int32_t
 
 
+cdef struct Parts:
+    # A row as leaf models read it, see leafmodels.pxd: keys of linear weights, then of knots.
+    # Room for three numbers a value, and one.
+    int32_t* keys
+    float* values
+    float* steps
+    int32_t* top_slots
+    int32_t* own_slots
+
+
 cdef struct Row:
     # `n` pairs (column, value); a column that is not listed contributes nothing.
     const int32_t* columns
@@ -13,3 +23,4 @@ cdef struct Row:
     # scratch for n numbers each, so that concurrent readers do not share any
     int32_t* slots
     double* steps
+    Parts parts

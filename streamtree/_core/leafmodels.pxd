@@ -1,0 +1,139 @@
+"""Additive softmax models of one node: kernels on tables of single-precision weights.
+
+A row is read in parts. Every value has a linear weight; the value of a column that varies has two
+more, those of the knots around it, so that what a column says may be any piecewise linear
+function of its value. Part 0 is the bias.
+
+A record holds the weights of a part: for every learning rate one number a class (`stride` of
+them, or one for two classes), and behind them the sum of squared gradients, which all share. A
+class that the model has not met has the bias UNMET, and so a probability of zero.
+"""
+
+from libc.math cimport sqrt
+from libc.stdint cimport int32_t
+
+from streamtree._core.tables cimport Table
+from streamtree._core.types cimport Parts
+
+
+cdef enum:
+    RATES = 2           # models side by side, one for each learning rate
+    KNOTS = 8           # of a column
+    MOST_CLASSES = 256
+
+
+cdef struct LeafModel:
+    Table linear        # column + 1, 0 for the bias -> record
+    Table knots         # KNOTS * column + knot -> record
+    int32_t stride      # 1: up to two classes and one score; else classes, a multiple of 4
+
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    /* exp to single precision, without branches so that loops vectorise, alike on all machines */
+    static inline float streamtree_expf(float x) {
+        x = x < -87.0f ? -87.0f : x;
+        x = x > 88.0f ? 88.0f : x;
+        float whole = (float) (int32_t) (x * 1.44269504f + (x < 0.0f ? -0.5f : 0.5f));
+        float r = x - whole * 0.693145752f - whole * 1.42860677e-6f;
+        float y = 1.0f + r * (1.0f + r * (0.5f + r * (0.16666667f + r * (0.041666668f
+                  + r * (0.0083333333f + r * 0.0013888889f)))));
+        int32_t bits = ((int32_t) whole + 127) << 23;
+        float power;
+        memcpy(&power, &bits, sizeof power);
+        return y * power;
+    }
+    """
+    float expf "streamtree_expf"(float x) noexcept nogil
+
+
+cdef inline int record_width(int32_t stride) noexcept nogil:
+    """The width of a record as a table counts it, in pairs of single-precision numbers."""
+    return (RATES * stride + 2) // 2
+
+
+cdef inline void add_scores(
+    const Table* table, int32_t stride, const int32_t* slots, const float* values, Py_ssize_t n,
+    float* scores
+) noexcept nogil:
+    """Add to RATES * stride scores what n parts say; a slot of -1 says nothing."""
+    cdef int n_scores = RATES * stride, width = 2 * record_width(stride)
+    cdef const float* records = <const float*> table.records
+    cdef const float* record
+    cdef float slow = 0.0, fast = 0.0, value
+    cdef Py_ssize_t i
+    cdef int s
+    if stride == 1:
+        for i in range(n):
+            if slots[i] >= 0:
+                record = &records[<size_t> slots[i] * width]
+                slow += values[i] * record[0]
+                fast += values[i] * record[1]
+        scores[0] += slow
+        scores[1] += fast
+        return
+    for i in range(n):
+        if slots[i] >= 0:
+            record = &records[<size_t> slots[i] * width]
+            value = values[i]
+            for s in range(n_scores):
+                scores[s] += value * record[s]
+
+
+cdef inline void train_records(
+    Table* table, int32_t stride, const int32_t* slots, const float* values, float* steps,
+    Py_ssize_t n, float square, float keep, const float* slopes
+) noexcept nogil:
+    """One AdaGrad step of fading memory; `slopes` are those of the scores, times their rates.
+
+    `square` is the squared gradient of the scores, which is shared: then a part takes one root
+    instead of one for every class.
+    """
+    cdef int n_scores = RATES * stride, width = 2 * record_width(stride)
+    cdef float* records = <float*> table.records
+    cdef float* record
+    cdef float step
+    cdef Py_ssize_t i
+    cdef int s
+    for i in range(n):
+        record = &records[<size_t> slots[i] * width + n_scores]
+        record[0] = keep * record[0] + square * values[i] * values[i]
+        steps[i] = record[0]
+    # roots and quotients alone, so that the compiler takes several at once
+    for i in range(n):
+        steps[i] = values[i] / <float> sqrtf(steps[i] + <float> 1e-30)
+    if stride == 1:
+        for i in range(n):
+            record = &records[<size_t> slots[i] * width]
+            record[0] -= steps[i] * slopes[0]
+            record[1] -= steps[i] * slopes[1]
+        return
+    for i in range(n):
+        record = &records[<size_t> slots[i] * width]
+        step = steps[i]
+        for s in range(n_scores):
+            record[s] -= step * slopes[s]
+
+
+cdef extern from "math.h":
+    float sqrtf(float x) noexcept nogil
+
+
+cdef void find_parts(
+    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, int32_t* slots
+) noexcept nogil
+cdef int make_parts(
+    LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, int32_t n_columns,
+    int32_t* slots
+) except -1 nogil
+cdef void respond(
+    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n,
+    const int32_t* slots, int32_t n_classes, float* out
+) noexcept nogil
+cdef bint has_met(const LeafModel* model, int32_t place) noexcept nogil
+cdef int meet(LeafModel* model, int32_t place, int32_t n_classes, int32_t n_columns) except -1 nogil
+cdef int clone_model(LeafModel* model, const LeafModel* source) except -1 nogil
+cdef void free_model(LeafModel* model) noexcept nogil
+cdef size_t model_bytes(const LeafModel* model) noexcept nogil

@@ -1,0 +1,190 @@
+"""Making, growing and freeing the models declared in leafmodels.pxd."""
+
+from libc.stdint cimport int32_t
+from libc.string cimport memcpy, memset
+
+from streamtree._core.tables cimport (
+    Table, table_bytes, table_clone, table_find, table_free, table_insert, table_locate,
+    table_locate_all, table_reserve,
+)
+from streamtree._core.types cimport Parts
+
+cdef float UNMET = -1e4
+
+
+cdef void find_parts(
+    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, int32_t* slots
+) noexcept nogil:
+    """Where the records of a row's parts are, -1 where there is none."""
+    table_locate(&model.linear, parts.keys, n_linear, slots)
+    table_locate(&model.knots, &parts.keys[n_linear], n - n_linear, &slots[n_linear])
+
+
+cdef int make_parts(
+    LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, int32_t n_columns,
+    int32_t* slots
+) except -1 nogil:
+    """As `find_parts`, making the records that are not there."""
+    cdef int width = record_width(model.stride)
+    table_locate_all(&model.linear, width, parts.keys, n_linear, n_columns + 1, slots)
+    if n > n_linear:
+        table_locate_all(
+            &model.knots, width, &parts.keys[n_linear], n - n_linear, KNOTS * n_columns,
+            &slots[n_linear],
+        )
+    return 0
+
+
+cdef void respond(
+    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n,
+    const int32_t* slots, int32_t n_classes, float* out
+) noexcept nogil:
+    """Write the probabilities of n_classes classes, for every rate MOST_CLASSES numbers apart."""
+    cdef float scores[RATES * MOST_CLASSES]
+    cdef int32_t stride = model.stride, k
+    cdef float* p
+    cdef float* score
+    cdef float largest, total
+    cdef int rate
+    memset(scores, 0, RATES * stride * sizeof(float))
+    add_scores(&model.linear, stride, slots, parts.values, n_linear, scores)
+    add_scores(
+        &model.knots, stride, &slots[n_linear], &parts.values[n_linear], n - n_linear, scores
+    )
+    for rate in range(RATES):
+        p = &out[rate * MOST_CLASSES]
+        if stride == 1:
+            p[1] = 1.0 / (1.0 + expf(-max(min(scores[rate], <float> 30.0), <float> -30.0)))
+            p[0] = 1.0 - p[1]
+            for k in range(2, n_classes):
+                p[k] = 0.0
+            continue
+        score = &scores[rate * stride]
+        largest = score[0]
+        for k in range(1, stride):
+            largest = max(largest, score[k])
+        for k in range(stride):
+            score[k] = expf(score[k] - largest)
+        total = 0.0
+        for k in range(stride):
+            total += score[k]
+        total = 1.0 / total
+        for k in range(min(stride, n_classes)):
+            p[k] = total * score[k]
+        for k in range(stride, n_classes):
+            p[k] = 0.0
+
+
+cdef bint has_met(const LeafModel* model, int32_t place) noexcept nogil:
+    """Whether a class takes part; two classes, when there are no more, always do."""
+    cdef int32_t slot
+    if model.stride == 1:
+        return place < 2
+    if place >= model.stride:
+        return False
+    slot = table_find(&model.linear, 0)
+    return (<const float*> model.linear.records)[
+        2 * <size_t> slot * record_width(model.stride) + place
+    ] > 0.5 * UNMET
+
+
+cdef int meet(
+    LeafModel* model, int32_t place, int32_t n_classes, int32_t n_columns
+) except -1 nogil:
+    """Let a class of n_classes take part from now on. Slots found before may have moved."""
+    cdef int32_t slot
+    cdef float* bias
+    cdef int rate
+    if model.stride == 0:
+        model.stride = 1
+    if n_classes > 2 and place >= (model.stride if model.stride > 1 else 0):
+        widen(model, min((n_classes + n_classes // 4 + 3) // 4 * 4, MOST_CLASSES), n_columns)
+    if model.stride == 1:
+        return 0
+    slot = table_insert(&model.linear, record_width(model.stride), 0, n_columns + 1)
+    bias = &(<float*> model.linear.records)[2 * <size_t> slot * record_width(model.stride)]
+    for rate in range(RATES):
+        if bias[rate * model.stride + place] <= 0.5 * UNMET:
+            bias[rate * model.stride + place] = 0.0
+    return 0
+
+
+cdef int widen(LeafModel* model, int32_t stride, int32_t n_columns) except -1 nogil:
+    """Make room for more classes, all of them unmet."""
+    cdef LeafModel wide
+    cdef int32_t slot, k
+    cdef float* bias
+    cdef int rate, first = 2 if model.stride == 1 else model.stride
+    memset(&wide, 0, sizeof(LeafModel))
+    wide.stride = stride
+    with gil:
+        try:
+            copy_wide(&model.linear, model.stride, &wide.linear, stride, n_columns + 1)
+            copy_wide(&model.knots, model.stride, &wide.knots, stride, KNOTS * n_columns)
+            slot = table_insert(&wide.linear, record_width(stride), 0, n_columns + 1)
+        except BaseException:
+            free_model(&wide)
+            raise
+    bias = &(<float*> wide.linear.records)[2 * <size_t> slot * record_width(stride)]
+    for rate in range(RATES):
+        for k in range(first, stride):
+            bias[rate * stride + k] = UNMET
+    free_model(model)
+    model[0] = wide
+    return 0
+
+
+cdef int copy_wide(
+    const Table* source, int32_t stride, Table* target, int32_t wide, int32_t universe
+) except -1 nogil:
+    cdef int32_t slot, place, key, k
+    cdef const float* record
+    cdef float* grown
+    cdef int rate
+    if source.capacity == 0:
+        return 0
+    table_reserve(target, record_width(wide), max(source.size, 1), universe)
+    for slot in range(source.capacity):
+        key = slot if source.keys == NULL else source.keys[slot]
+        record = &(<const float*> source.records)[2 * <size_t> slot * record_width(stride)]
+        # the squares are zero where nothing was learned
+        if key < 0 or (record[RATES * stride] == 0.0 and key > 0):
+            continue
+        place = table_insert(target, record_width(wide), key, universe)
+        grown = &(<float*> target.records)[2 * <size_t> place * record_width(wide)]
+        for rate in range(RATES):
+            if stride == 1:
+                # the one score was the difference of two
+                grown[rate * wide] = -0.5 * record[rate]
+                grown[rate * wide + 1] = 0.5 * record[rate]
+                continue
+            for k in range(stride):
+                grown[rate * wide + k] = record[rate * stride + k]
+        grown[RATES * wide] = record[RATES * stride] * (2.0 if stride == 1 else 1.0)
+    return 0
+
+
+cdef int clone_model(LeafModel* model, const LeafModel* source) except -1 nogil:
+    """Make a model a copy of another; a copy that finds no memory is empty."""
+    free_model(model)
+    with gil:
+        try:
+            table_clone(&model.linear, &source.linear, record_width(source.stride))
+            table_clone(&model.knots, &source.knots, record_width(source.stride))
+        except BaseException:
+            free_model(model)
+            raise
+    model.stride = source.stride
+    return 0
+
+
+cdef void free_model(LeafModel* model) noexcept nogil:
+    """Give the memory back and leave an empty model."""
+    table_free(&model.linear)
+    table_free(&model.knots)
+    model.stride = 0
+
+
+cdef size_t model_bytes(const LeafModel* model) noexcept nogil:
+    cdef int width = record_width(model.stride)
+    return table_bytes(&model.linear, width) + table_bytes(&model.knots, width)

@@ -1,0 +1,116 @@
+from libc.stdint cimport int32_t, uint32_t
+
+from streamtree._core.leafmodels cimport LeafModel
+from streamtree._core.scaling cimport ColumnScaler
+from streamtree._core.tables cimport Table
+from streamtree._core.types cimport Row
+
+
+cdef enum:
+    EXPERTS = 5         # two rates at the top, two of the leaf's own, the majority
+    CANDIDATES = 16
+    BUCKETS = 32
+
+
+cdef struct Candidate:
+    # a threshold, and what the rows above it have shown
+    int32_t column
+    float threshold
+    float weight
+    float sums[BUCKETS]
+    float squares[BUCKETS]
+
+
+cdef struct Search:
+    # the hunt of one leaf for its split; a round tries CANDIDATES thresholds
+    float rows                  # weight seen in this round
+    float next_look
+    int32_t looks               # since the leaf is one
+    int32_t n                   # candidates of the round
+    float sums[BUCKETS]         # of all rows of the round
+    float squares[BUCKETS]
+    Candidate candidates[CANDIDATES]
+
+
+cdef struct State:
+    LeafModel model
+    Search* search              # of a leaf
+    # what numbers the classes for a model and all below it; kept by the topmost model of a way
+    Table places                # class -> place + 1
+    int32_t* classes
+    int32_t n_classes
+    int32_t classes_capacity
+    bint is_crowded             # met more classes than a model may have
+    float losses[EXPERTS]       # of a leaf: progressive log loss, fading
+    float shares[EXPERTS]       # what each has to say
+
+
+cdef struct Site:
+    # what a node has besides its place in the tree
+    State* state                # of a leaf and of a topmost model, else NULL
+    int32_t column              # of a split at a threshold, else -1
+    float threshold
+
+
+cdef struct Reading:
+    # a row in parts
+    Row row
+    Py_ssize_t n_linear
+    Py_ssize_t n
+
+
+cdef inline double value_of(const Row* row, int32_t column) noexcept nogil:
+    """The value of a column in a row, 0 if it is not listed."""
+    cdef Py_ssize_t i
+    if row.is_full:
+        return row.values[column] if column < row.n else 0.0
+    for i in range(row.n):
+        if row.columns[i] == column:
+            return row.values[i]
+    return 0.0
+
+
+cdef class ModelLeaves:
+    cdef Site* sites
+    cdef int32_t capacity
+    cdef ColumnScaler scaler
+    cdef uint32_t* hashes           # of the names of the columns
+    cdef int32_t n_hashes
+    cdef int32_t hashes_capacity
+    cdef bint is_adaptive
+    cdef int32_t max_classes
+    cdef double mean_norm           # of the rows in parts
+    cdef double rows
+    cdef double keep
+    cdef double learning_rate
+    cdef double grace_period
+    cdef double delta
+
+    cdef int add_column(self, object name) except -1
+    cdef int reserve(self, int32_t capacity) except -1 nogil
+    cdef int open(self, int32_t node) except -1 nogil
+    cdef void clear(self, int32_t node) noexcept nogil
+    cdef void free_state(self, int32_t node) noexcept nogil
+    cdef void crowd(self, int32_t node) noexcept nogil
+    cdef void hand_places(self, int32_t node, int32_t heir) noexcept nogil
+    cdef bint goes_right(self, int32_t node, const Row* row) noexcept nogil
+    cdef void read(self, Reading* reading) noexcept nogil
+    cdef int32_t predict(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
+                         double majority_share) noexcept nogil
+    cdef bint predict_proba(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
+                            double majority_share, double* out) noexcept nogil
+    cdef int32_t mix(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
+                     double majority_share, float* probabilities, float* mixed) noexcept nogil
+    cdef int32_t place_of(self, int32_t top, int32_t label) noexcept nogil
+    cdef int admit(self, int32_t top, int32_t label, int32_t n_labels) except -2 nogil
+    cdef bint learn(self, Reading* reading, int32_t top, int32_t leaf, int32_t label,
+                    int32_t n_labels, double weight, int32_t majority,
+                    double majority_share) except -1 nogil
+    cdef int train(self, Reading* reading, LeafModel* model, int32_t* slots, const float* p,
+                   int32_t place, int32_t n_classes, float square, double weight) except -1 nogil
+    cdef void watch(self, Reading* reading, int32_t top, int32_t leaf, const float* p,
+                    int32_t place, double weight) noexcept nogil
+    cdef void begin_round(self, Search* search, int32_t leaf, const Row* row) noexcept nogil
+    cdef const Candidate* found(self, int32_t leaf) noexcept nogil
+    cdef int divide(self, int32_t top, int32_t node, int32_t left, int32_t right,
+                    int32_t column, float threshold) except -1 nogil

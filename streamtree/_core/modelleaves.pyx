@@ -1,0 +1,587 @@
+"""What the leaves of a tree predict with their models, and where their models ask for a split.
+
+Under the topmost model of a way all models share its numbering of the classes, so that what two
+of them say can be mixed. A leaf mixes its own with the topmost one, each at two learning rates,
+by their progressive log losses.
+
+A leaf splits at a threshold if its model errs differently on either side: a score test of the
+hypothesis that one model serves both. The gradient of the loss with respect to the weights, for a
+random contrast of the classes and summed in buckets of parts, would then have the same mean on
+both sides.
+"""
+
+cimport cython
+from libc.math cimport cbrt, exp, log, sqrt
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memcpy, memset
+
+from streamtree._core.features cimport stable_hash
+from streamtree._core.leafmodels cimport (
+    KNOTS, MOST_CLASSES, RATES, LeafModel, clone_model, find_parts, free_model, has_met,
+    make_parts, meet, model_bytes, record_width, respond, train_records,
+)
+from streamtree._core.memory cimport regrown
+from streamtree._core.rng cimport splitmix64
+from streamtree._core.scaling cimport ColumnScaler
+from streamtree._core.tables cimport (
+    Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
+)
+from streamtree._core.types cimport Parts, Row
+
+import numpy as np
+
+cdef enum:
+    TOP = 0         # the experts: first the topmost model's rates, then the leaf's own
+    OWN = RATES
+    MAJORITY = 2 * RATES
+    LOOKS_PER_ROUND = 10
+    GRACE_PERIODS = 5       # between two looks
+
+# Knots lie at -2, -1.5, ... 1.5 scales; what is beyond counts as the last one.
+cdef double FIRST_KNOT = -2.0
+cdef double KNOT_DISTANCE = 0.5
+cdef float[RATES] RELATIVE_RATES = [1.0, 8.0]
+# added to the mean squared norm of the rows, by which rates are divided
+cdef double NORM_OFFSET = 4.0
+# of the losses by which experts are weighed
+cdef float FADING = 0.98
+cdef float TEMPERATURE = 0.3
+cdef float LEAST_PROBABILITY = 1e-3
+# An expert may err where the mixture does not: its steps must not explode.
+cdef float LEAST_SQUARE = 1e-4
+# A side with a smaller share of the rows is no side.
+cdef double MIN_SIDE = 0.03
+
+
+cdef double normal_quantile(double tail) noexcept nogil:
+    """The z that a standard normal exceeds with a small probability (Abramowitz & Stegun 26.2.23).
+    """
+    cdef double t = sqrt(-2.0 * log(tail))
+    return t - (2.515517 + t * (0.802853 + t * 0.010328)) / (
+        1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308))
+    )
+
+
+@cython.final
+cdef class ModelLeaves:
+    """The models of all leaves; which node is a leaf, and on which way, is for the tree to know.
+
+    `top` is the first node on a way that has a model, which may be the leaf itself.
+    """
+
+    def __cinit__(self, ColumnScaler scaler, bint is_adaptive):
+        self.scaler = scaler
+        self.is_adaptive = is_adaptive
+        self.mean_norm = 1.0
+
+    def configure(self, *, int32_t max_classes, double learning_rate, double keep,
+                  double grace_period, double delta):
+        """Set what may change while the tree grows."""
+        self.max_classes = max_classes
+        self.learning_rate = learning_rate
+        self.keep = keep
+        self.grace_period = grace_period
+        self.delta = delta
+
+    def __dealloc__(self):
+        cdef int32_t node
+        for node in range(self.capacity):
+            self.free_state(node)
+        free(self.sites)
+        free(self.hashes)
+
+    def __sizeof__(self):
+        cdef int32_t node
+        cdef const State* state
+        cdef size_t total = self.capacity * sizeof(Site)
+        total += self.hashes_capacity * sizeof(uint32_t)
+        for node in range(self.capacity):
+            state = self.sites[node].state
+            if state != NULL:
+                total += sizeof(State) + model_bytes(&state.model)
+                total += table_bytes(&state.places, 1)
+                total += state.classes_capacity * sizeof(int32_t)
+                total += sizeof(Search) if state.search != NULL else 0
+        return object.__sizeof__(self) + total
+
+    cdef int add_column(self, object name) except -1:
+        cdef int32_t capacity = self.hashes_capacity
+        cdef uint32_t value = stable_hash(name)
+        if self.n_hashes == capacity:
+            capacity += capacity // 2 + 8
+            self.hashes = <uint32_t*> regrown(self.hashes, capacity * sizeof(uint32_t))
+            self.hashes_capacity = capacity
+        self.hashes[self.n_hashes] = <uint32_t> splitmix64(value)
+        self.n_hashes += 1
+        return 0
+
+    cdef int reserve(self, int32_t capacity) except -1 nogil:
+        cdef int32_t node
+        if capacity <= self.capacity:
+            return 0
+        capacity += capacity // 2
+        self.sites = <Site*> regrown(self.sites, capacity * sizeof(Site))
+        for node in range(self.capacity, capacity):
+            self.sites[node].state = NULL
+            self.sites[node].column = -1
+            self.sites[node].threshold = 0.0
+        self.capacity = capacity
+        return 0
+
+    cdef int open(self, int32_t node) except -1 nogil:
+        """Make a node a leaf whose model begins anew."""
+        cdef State* state = <State*> calloc(1, sizeof(State))
+        self.clear(node)
+        if state != NULL:
+            state.search = <Search*> calloc(1, sizeof(Search))
+        if state == NULL or state.search == NULL:
+            free(state)
+            with gil:
+                raise MemoryError("streamtree: the model found no memory to grow")
+        self.sites[node].state = state
+        weigh(state, True)
+        return 0
+
+    cdef void clear(self, int32_t node) noexcept nogil:
+        self.free_state(node)
+        self.sites[node].column = -1
+        self.sites[node].threshold = 0.0
+
+    cdef void free_state(self, int32_t node) noexcept nogil:
+        cdef State* state = self.sites[node].state
+        if state == NULL:
+            return
+        free_model(&state.model)
+        table_free(&state.places)
+        free(state.classes)
+        free(state.search)
+        free(state)
+        self.sites[node].state = NULL
+
+    cdef void crowd(self, int32_t node) noexcept nogil:
+        """Do without a model from now on: the leaf has too many classes."""
+        cdef State* state = self.sites[node].state
+        free_model(&state.model)
+        table_free(&state.places)
+        free(state.classes)
+        free(state.search)
+        memset(state, 0, sizeof(State))
+        state.is_crowded = True
+
+    cdef void hand_places(self, int32_t node, int32_t heir) noexcept nogil:
+        """Before a topmost model goes, give the child that stays what its subtree relies on."""
+        cdef State* state = self.sites[node].state
+        cdef State* below = self.sites[heir].state
+        if state == NULL:
+            return
+        if below == NULL:
+            self.sites[heir].state = state
+            self.sites[node].state = NULL
+            return
+        below.places = state.places
+        below.classes = state.classes
+        below.n_classes = state.n_classes
+        below.classes_capacity = state.classes_capacity
+        weigh(below, True)
+        memset(&state.places, 0, sizeof(Table))
+        state.classes = NULL
+
+    # ----------------------------------------------------------------- reading
+
+    cdef bint goes_right(self, int32_t node, const Row* row) noexcept nogil:
+        return value_of(row, self.sites[node].column) > self.sites[node].threshold
+
+    cdef void read(self, Reading* reading) noexcept nogil:
+        """Read a row in parts: the bias and the values, then the knots around them."""
+        cdef const Row* row = &reading.row
+        cdef Parts* parts = &reading.row.parts
+        cdef Py_ssize_t i, n = row.n + 1
+        cdef int32_t knot
+        cdef double place
+        parts.keys[0] = 0
+        parts.values[0] = 1.0
+        for i in range(row.n):
+            parts.keys[i + 1] = row.columns[i] + 1
+            parts.values[i + 1] = <float> row.values[i]
+        reading.n_linear = n
+        if self.is_adaptive:
+            for i in range(row.n):
+                if not self.scaler.varies(row.columns[i]):
+                    continue
+                place = (row.values[i] - FIRST_KNOT) / KNOT_DISTANCE
+                place = min(max(place, 0.0), <double> (KNOTS - 1))
+                knot = min(<int32_t> place, KNOTS - 2)
+                place -= knot
+                parts.keys[n] = KNOTS * row.columns[i] + knot
+                parts.values[n] = <float> (1.0 - place)
+                parts.keys[n + 1] = KNOTS * row.columns[i] + knot + 1
+                parts.values[n + 1] = <float> place
+                n += 2
+        reading.n = n
+
+    # -------------------------------------------------------------- prediction
+
+    cdef int32_t mix(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
+                     double majority_share, float* probabilities, float* mixed) noexcept nogil:
+        """Write what every expert says of the classes, and the mixture; returns how many classes.
+
+        `probabilities` has MOST_CLASSES numbers for each expert, of which the experts with a
+        share are set.
+        """
+        cdef const State* state = self.sites[leaf].state
+        cdef const State* above = self.sites[top].state
+        cdef Parts* parts = &reading.row.parts
+        cdef int32_t n_classes = above.n_classes, k, place
+        cdef const float* p
+        cdef float share
+        cdef int expert
+        if n_classes == 0:
+            return 0
+        find_parts(&state.model, parts, reading.n_linear, reading.n, parts.own_slots)
+        respond(
+            &state.model, parts, reading.n_linear, reading.n, parts.own_slots, n_classes,
+            &probabilities[OWN * MOST_CLASSES],
+        )
+        if top != leaf:
+            find_parts(&above.model, parts, reading.n_linear, reading.n, parts.top_slots)
+            respond(
+                &above.model, parts, reading.n_linear, reading.n, parts.top_slots, n_classes,
+                &probabilities[TOP * MOST_CLASSES],
+            )
+        if state.shares[MAJORITY] > 0.0:
+            place = self.place_of(top, majority)
+            share = <float> (1.0 - majority_share) / max(n_classes - 1, 1)
+            for k in range(n_classes):
+                probabilities[MAJORITY * MOST_CLASSES + k] = share
+            if place >= 0:
+                probabilities[MAJORITY * MOST_CLASSES + place] = <float> majority_share
+        for k in range(n_classes):
+            mixed[k] = 0.0
+        for expert in range(EXPERTS):
+            share = state.shares[expert]
+            if share > 0.0:
+                p = &probabilities[expert * MOST_CLASSES]
+                for k in range(n_classes):
+                    mixed[k] += share * p[k]
+        return n_classes
+
+    cdef int32_t predict(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
+                         double majority_share) noexcept nogil:
+        """The most likely class, -1 if the models know none."""
+        cdef float probabilities[EXPERTS * MOST_CLASSES]
+        cdef float mixed[MOST_CLASSES]
+        cdef int32_t k, best = 0, n_classes
+        n_classes = self.mix(
+            reading, top, leaf, majority, majority_share, probabilities, mixed
+        )
+        if n_classes == 0:
+            return -1
+        for k in range(1, n_classes):
+            if mixed[k] > mixed[best]:
+                best = k
+        return self.sites[top].state.classes[best]
+
+    cdef bint predict_proba(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
+                            double majority_share, double* out) noexcept nogil:
+        """Write the probability of the classes that the models know; returns whether they do."""
+        cdef float probabilities[EXPERTS * MOST_CLASSES]
+        cdef float mixed[MOST_CLASSES]
+        cdef int32_t k, n_classes
+        cdef double total = 0.0
+        n_classes = self.mix(
+            reading, top, leaf, majority, majority_share, probabilities, mixed
+        )
+        for k in range(n_classes):
+            total += mixed[k]
+        for k in range(n_classes):
+            out[self.sites[top].state.classes[k]] = mixed[k] / total
+        return n_classes > 0
+
+    # ---------------------------------------------------------------- learning
+
+    cdef int32_t place_of(self, int32_t top, int32_t label) noexcept nogil:
+        """The number of a class among those of a topmost model, -1 if it has none."""
+        cdef const Table* places = &self.sites[top].state.places
+        cdef int32_t slot = table_find(places, label) if label >= 0 else -1
+        return <int32_t> places.records[slot] - 1 if slot >= 0 else -1
+
+    cdef int admit(self, int32_t top, int32_t label, int32_t n_labels) except -2 nogil:
+        """As `place_of`, numbering a class that is new; -1 if there is no room for it."""
+        cdef State* state = self.sites[top].state
+        cdef int32_t place = self.place_of(top, label), slot, capacity
+        if place >= 0 or state.n_classes >= min(self.max_classes, MOST_CLASSES):
+            return place
+        if state.n_classes == state.classes_capacity:
+            capacity = state.classes_capacity + state.classes_capacity // 2 + 4
+            state.classes = <int32_t*> regrown(state.classes, capacity * sizeof(int32_t))
+            state.classes_capacity = capacity
+        slot = table_insert(&state.places, 1, label, n_labels)
+        state.classes[state.n_classes] = label
+        state.n_classes += 1
+        state.places.records[slot] = state.n_classes
+        return state.n_classes - 1
+
+    cdef bint learn(self, Reading* reading, int32_t top, int32_t leaf, int32_t label,
+                    int32_t n_labels, double weight, int32_t majority,
+                    double majority_share) except -1 nogil:
+        """Learn an example; returns False if its class finds no room in the topmost model."""
+        cdef State* state = self.sites[leaf].state
+        cdef State* above = self.sites[top].state
+        cdef Parts* parts = &reading.row.parts
+        cdef float probabilities[EXPERTS * MOST_CLASSES]
+        cdef float mixed[MOST_CLASSES]
+        cdef int32_t k, n_columns = self.scaler.size, n_classes
+        cdef int32_t place = self.admit(top, label, n_labels)
+        cdef double norm = 0.0
+        cdef float square = 0.0, error
+        cdef Py_ssize_t i
+        cdef int expert
+        if place < 0:
+            return False
+        for i in range(reading.n):
+            norm += parts.values[i] * parts.values[i]
+        self.rows += 1.0
+        self.mean_norm += (norm - self.mean_norm) / self.rows
+        n_classes = self.mix(
+            reading, top, leaf, majority, majority_share, probabilities, mixed
+        )
+        for expert in range(EXPERTS):
+            if state.shares[expert] > 0.0:
+                error = probabilities[expert * MOST_CLASSES + place]
+                state.losses[expert] = FADING * state.losses[expert] - <float> log(
+                    max(error, LEAST_PROBABILITY)
+                )
+        weigh(state, top == leaf)
+        if n_classes <= 2:
+            square = (1.0 - mixed[place]) * (1.0 - mixed[place])
+        else:
+            for k in range(n_classes):
+                error = mixed[k] - (k == place)
+                square += error * error
+        square = max(square, LEAST_SQUARE)
+        self.train(
+            reading, &state.model, parts.own_slots, &probabilities[OWN * MOST_CLASSES], place,
+            n_classes, square, weight,
+        )
+        if top != leaf:
+            self.train(
+                reading, &above.model, parts.top_slots, &probabilities[TOP * MOST_CLASSES],
+                place, n_classes, square, weight,
+            )
+        self.watch(reading, top, leaf, &probabilities[OWN * MOST_CLASSES], place, weight)
+        return True
+
+    cdef int train(self, Reading* reading, LeafModel* model, int32_t* slots, const float* p,
+                   int32_t place, int32_t n_classes, float square, double weight) except -1 nogil:
+        """One step of a model; its slots and probabilities are those of `mix`."""
+        cdef Parts* parts = &reading.row.parts
+        cdef float fresh[RATES * MOST_CLASSES]
+        cdef float slopes[RATES * MOST_CLASSES]
+        cdef float rate
+        cdef Py_ssize_t i, n_linear = reading.n_linear, n = reading.n
+        cdef int32_t k
+        cdef bint is_complete = True
+        cdef int r
+        if model.stride == 0 or not has_met(model, place):
+            meet(model, place, n_classes, self.scaler.size)
+            find_parts(model, parts, n_linear, n, slots)
+            respond(model, parts, n_linear, n, slots, n_classes, fresh)
+            p = fresh
+        for i in range(n):
+            is_complete &= slots[i] >= 0
+        if not is_complete:
+            make_parts(model, parts, n_linear, n, self.scaler.size, slots)
+        square *= <float> (weight * weight)
+        for r in range(RATES):
+            rate = <float> (
+                RELATIVE_RATES[r] * weight * self.learning_rate / (self.mean_norm + NORM_OFFSET)
+            )
+            if model.stride == 1:
+                slopes[r] = rate * (p[r * MOST_CLASSES + 1] - (place == 1))
+                continue
+            for k in range(min(model.stride, n_classes)):
+                slopes[r * model.stride + k] = rate * (p[r * MOST_CLASSES + k] - (k == place))
+            for k in range(n_classes, model.stride):
+                slopes[r * model.stride + k] = 0.0
+        train_records(
+            &model.linear, model.stride, slots, parts.values, parts.steps, n_linear, square,
+            <float> self.keep, slopes,
+        )
+        train_records(
+            &model.knots, model.stride, &slots[n_linear], &parts.values[n_linear], parts.steps,
+            n - n_linear, square, <float> self.keep, slopes,
+        )
+        return 0
+
+    # --------------------------------------------------------------- the split
+
+    cdef void watch(self, Reading* reading, int32_t top, int32_t leaf, const float* p,
+                    int32_t place, double weight) noexcept nogil:
+        """Count an example for the candidates of its leaf."""
+        cdef State* state = self.sites[leaf].state
+        cdef Search* search = state.search
+        cdef Candidate* candidate
+        cdef const Parts* parts = &reading.row.parts
+        cdef float sums[BUCKETS]
+        cdef float squares[BUCKETS]
+        cdef float slope = 0.0
+        cdef uint32_t bucket
+        cdef int32_t key, k, n_classes = self.sites[top].state.n_classes
+        cdef Py_ssize_t i
+        cdef int m
+        if search.n == 0:
+            self.begin_round(search, leaf, &reading.row)
+            if search.n == 0:
+                return
+        if n_classes <= 2:
+            slope = p[1] - (place == 1)
+        else:
+            for k in range(n_classes):
+                slope += sign_of(leaf, search.looks // LOOKS_PER_ROUND, k) * (p[k] - (k == place))
+        slope *= <float> weight
+        for m in range(BUCKETS):
+            sums[m] = 0.0
+        for i in range(1, reading.n_linear):
+            bucket = self.hashes[parts.keys[i] - 1] % BUCKETS
+            sums[bucket] += slope * parts.values[i]
+        for i in range(reading.n_linear, reading.n):
+            key = parts.keys[i]
+            bucket = (self.hashes[key // KNOTS] + 1 + <uint32_t> (key % KNOTS)) % BUCKETS
+            sums[bucket] += slope * parts.values[i]
+        for m in range(BUCKETS):
+            squares[m] = sums[m] * sums[m]
+            search.sums[m] += sums[m]
+            search.squares[m] += squares[m]
+        search.rows += <float> weight
+        for m in range(search.n):
+            candidate = &search.candidates[m]
+            if value_of(&reading.row, candidate.column) > candidate.threshold:
+                add_buckets(candidate, sums, squares, <float> weight)
+
+    cdef void begin_round(self, Search* search, int32_t leaf, const Row* row) noexcept nogil:
+        """Draw candidates: columns of this row at random, cut at its values.
+
+        A column is drawn by the hash of its name, so that the order of the columns is no matter.
+        """
+        cdef uint64_t seed, word, best_word
+        cdef Py_ssize_t i, best
+        cdef int32_t looks = search.looks
+        cdef int m
+        memset(search, 0, sizeof(Search))
+        search.looks = looks
+        search.next_look = <float> max(GRACE_PERIODS * self.grace_period, self.scaler.size)
+        if row.n == 0:
+            return
+        for m in range(CANDIDATES):
+            seed = splitmix64((<uint64_t> leaf << 32) ^ (<uint64_t> looks << 8) ^ m)
+            best = 0
+            best_word = 0
+            for i in range(row.n):
+                word = splitmix64(seed ^ self.hashes[row.columns[i]])
+                if word >= best_word:
+                    best, best_word = i, word
+            search.candidates[m].column = row.columns[best]
+            search.candidates[m].threshold = <float> row.values[best]
+            if not self.scaler.varies(row.columns[best]):
+                # halfway to the zeros
+                search.candidates[m].threshold *= 0.5
+        search.n = CANDIDATES
+
+    cdef const Candidate* found(self, int32_t leaf) noexcept nogil:
+        """The threshold at which the leaf should split now, NULL if there is none."""
+        cdef Search* search = self.sites[leaf].state.search
+        cdef const Candidate* candidate
+        cdef const Candidate* best = NULL
+        cdef double share, right, left, difference, variance, statistic, z, best_z, level
+        cdef int m, b, n
+        if search.n == 0 or search.rows < search.next_look:
+            return NULL
+        search.looks += 1
+        search.next_look += <float> max(GRACE_PERIODS * self.grace_period, self.scaler.size)
+        # the levels of all looks of a leaf sum up to delta
+        level = self.delta / (<double> CANDIDATES * search.looks * (search.looks + 1.0))
+        best_z = normal_quantile(level)
+        for m in range(search.n):
+            candidate = &search.candidates[m]
+            share = candidate.weight / search.rows
+            if share < MIN_SIDE or share > 1.0 - MIN_SIDE:
+                continue
+            statistic = 0.0
+            n = 0
+            for b in range(BUCKETS):
+                right = candidate.squares[b]
+                left = search.squares[b] - right
+                variance = share * share * left + (1.0 - share) * (1.0 - share) * right
+                if right <= 0.0 or left <= 1e-6 * search.squares[b] or variance <= 1e-12:
+                    continue
+                difference = candidate.sums[b] - share * search.sums[b]
+                statistic += difference * difference / variance
+                n += 1
+            if n == 0:
+                continue
+            # Wilson & Hilferty: the cube root of a chi-squared variable is nearly normal
+            z = 2.0 / (9.0 * n)
+            z = (cbrt(statistic / n) - (1.0 - z)) / sqrt(z)
+            if z > best_z:
+                best, best_z = candidate, z
+        if best == NULL and search.looks % LOOKS_PER_ROUND == 0:
+            # the next row begins another round
+            search.n = 0
+        return best
+
+    cdef int divide(self, int32_t top, int32_t node, int32_t left, int32_t right,
+                    int32_t column, float threshold) except -1 nogil:
+        """Let the children of a node go on from its model; a topmost model stays where it is."""
+        cdef State* state = self.sites[node].state
+        cdef State* child
+        cdef int side
+        cdef int expert
+        for side in range(2):
+            self.open(right if side else left)
+            child = self.sites[right if side else left].state
+            clone_model(&child.model, &state.model)
+            for expert in range(EXPERTS):
+                child.losses[expert] = state.losses[expert]
+            if top == node:
+                for expert in range(RATES):
+                    child.losses[TOP + expert] = state.losses[OWN + expert]
+            weigh(child, False)
+        self.sites[node].column = column
+        self.sites[node].threshold = threshold
+        if top == node:
+            free(state.search)
+            state.search = NULL
+        else:
+            self.free_state(node)
+        return 0
+
+
+cdef inline float sign_of(int32_t leaf, int32_t round_, int32_t place) noexcept nogil:
+    """The sign of a class in the contrast of a round."""
+    cdef uint64_t word = splitmix64((<uint64_t> leaf << 40) ^ (<uint64_t> round_ << 16) ^ place)
+    return 1.0 if word >> 63 else -1.0
+
+
+cdef inline void add_buckets(Candidate* candidate, const float* sums, const float* squares,
+                             float weight) noexcept nogil:
+    cdef int b
+    candidate.weight += weight
+    for b in range(BUCKETS):
+        candidate.sums[b] += sums[b]
+        candidate.squares[b] += squares[b]
+
+
+cdef void weigh(State* state, bint is_topmost) noexcept nogil:
+    """Turn progressive losses into shares of the mixture."""
+    cdef float least = state.losses[OWN], total = 0.0
+    cdef int expert
+    for expert in range(TOP if not is_topmost else OWN, MAJORITY):
+        least = min(least, state.losses[expert])
+    for expert in range(EXPERTS):
+        state.shares[expert] = 0.0
+    for expert in range(TOP if not is_topmost else OWN, MAJORITY):
+        state.shares[expert] = <float> exp(TEMPERATURE * (least - state.losses[expert]))
+        total += state.shares[expert]
+    for expert in range(EXPERTS):
+        state.shares[expert] /= total
