@@ -109,7 +109,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         swap_resistance: float = 4.0,
         learning_rate: float = 5.0,
         loss: str = "hinge",
-        forgetting: float = 0.003,
+        forgetting: float = 0.001,
         grace_period: float = 20.0,
         delta: float = 0.3,
         algorithm: str = "stream",
