@@ -23,9 +23,11 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import gate as standings
 import streams
 from contestants import CONTESTANTS, Contestant
 from prequential import Result, prequential
+from report import Report
 from scores import read, replace
 from workers import Failed, finished
 
@@ -108,7 +110,19 @@ def _told(result: Result) -> str:
     return f"{result.score:.4f}, {result.microseconds:.1f} us{stopped}"
 
 
-SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {"run": run}
+def gate(options: argparse.Namespace) -> None:
+    """Print what the table says."""
+    table, report = read(options.results), Report()
+    ours = chosen(options.learners) if options.learners else []
+    named = {one.classifies: one.name for one in ours if one.group == "ours"}
+    standings.classification(report, table, named.get(True, standings.CLASSIFIER))
+    standings.regression(report, table, named.get(False, standings.REGRESSOR))
+    report.end()
+
+
+SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
+    section.__name__: section for section in (run, gate)
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
