@@ -18,20 +18,28 @@ writes anew what tests/test_accuracy.py expects, after a change that is meant.
 from __future__ import annotations
 
 import argparse
+import csv
 import math
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 import gate as standings
-import streams
+import gate_speed
+import gate_splits
+import gate_streams as streams
 from contestants import CONTESTANTS, Contestant
-from prequential import Result, prequential
-from report import Report
+from gate_runs import Result, prequential
+from report import Report, versions
 from scores import read, replace
 from workers import Failed, finished
 
+import streamtree
+
 RESULTS = Path(__file__).resolve().parent / "results" / "accuracy.csv"
+EXPECTED = Path(__file__).resolve().parents[1] / "tests" / "accuracy.csv"
+# what the tests run: the bundled sets, and some of the data folder's
+FAST = (*streams.BUNDLED, "kr_vs_kp", "spambase", "abalone", "autompg")
 # seconds for a peer on a set, and the shares of it that are not 1: single trees are the ones to be
 # beaten, forests are there for comparison
 BUDGET = 60.0
@@ -110,18 +118,63 @@ def _told(result: Result) -> str:
     return f"{result.score:.4f}, {result.microseconds:.1f} us{stopped}"
 
 
+def of_ours(options: argparse.Namespace, classifies: bool) -> str:
+    """The learner of the package that --learners names, else the one the goals are about."""
+    named = chosen(options.learners) if options.learners else []
+    ours = [one.name for one in named if one.group == "ours" and one.classifies == classifies]
+    default = standings.CLASSIFIER if classifies else standings.REGRESSOR
+    return ours[0] if len(ours) == 1 else default
+
+
 def gate(options: argparse.Namespace) -> None:
     """Print what the table says."""
     table, report = read(options.results), Report()
-    ours = chosen(options.learners) if options.learners else []
-    named = {one.classifies: one.name for one in ours if one.group == "ours"}
-    standings.classification(report, table, named.get(True, standings.CLASSIFIER))
-    standings.regression(report, table, named.get(False, standings.REGRESSOR))
+    standings.classification(report, table, of_ours(options, classifies=True))
+    standings.regression(report, table, of_ours(options, classifies=False))
     report.end()
 
 
+def speed(options: argparse.Namespace) -> None:
+    """Times side by side."""
+    print(versions())
+    report = Report()
+    make = getattr(streamtree, of_ours(options, classifies=True))
+    gate_speed.speed(report, make, options.repeats, options.sets)
+    report.end()
+
+
+def splits(options: argparse.Namespace) -> None:
+    """Test errors on customary splits."""
+    print(versions())
+    report = Report()
+    make = getattr(streamtree, of_ours(options, classifies=True))
+    gate_splits.splits(report, make, options.sets)
+    report.end()
+
+
+def expected(options: argparse.Namespace) -> None:
+    """Write what the tests expect of our learners on the fast sets."""
+    with EXPECTED.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["set", "learner", "score"])
+        for name in FAST:
+            for learner in learners_for(name):
+                score = run_one(name, learner, math.inf).score
+                writer.writerow([name, learner, f"{score:.4f}"])
+    print(f"wrote {EXPECTED}")
+
+
+def learners_for(name: str) -> list[str]:
+    """The learners of the package that take the targets of a stream."""
+    classifies = streams.stream(name).classifies
+    return [
+        one.name for one in CONTESTANTS.values()
+        if one.group == "ours" and one.classifies == classifies
+    ]  # fmt: skip
+
+
 SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
-    section.__name__: section for section in (run, gate)
+    section.__name__: section for section in (run, gate, speed, splits, expected)
 }
 
 
@@ -133,6 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--learners", nargs="+", default=[], metavar="PATTERN")
     parser.add_argument("--sets", nargs="+", default=[], metavar="PATTERN")
+    parser.add_argument("--repeats", type=int, default=5, help="repetitions of timings (5)")
     parser.add_argument("--jobs", type=int, default=1, help="processes (1)")
     parser.add_argument(
         "--budget", type=float, default=BUDGET, metavar="SECONDS",
@@ -143,8 +197,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.sections if name not in SECTIONS]:
         parser.error(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
-    if options.jobs < 1:
-        parser.error("--jobs must be at least 1")
+    if min(options.jobs, options.repeats) < 1:
+        parser.error("--jobs and --repeats must be at least 1")
     for name in options.sections or ["gate"]:
         SECTIONS[name](options)
 

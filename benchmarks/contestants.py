@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from gate_runs import ByDicts, ByLines, Learner
+from gate_streams import Stream
 from moa_streams import MoaClassifier, MoaRegressor, with_ensemble
 from peers import (
     PEERS,
@@ -17,9 +19,7 @@ from peers import (
     VowpalWabbitRegressor,
     why_absent,
 )
-from prequential import ByDicts, ByLines, Learner
 from river import dummy, stats
-from streams import Stream
 
 import streamtree
 from streamtree.base import StreamTreeClassifier, StreamTreeRegressor

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from contestants import CONTESTANTS
-from prequential import Result
+from gate_runs import Result
 from report import Report, short
 from scores import Table
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from gate_streams import Stream
 from numpy.typing import NDArray
-from streams import Stream
 
 __all__ = ["MoaClassifier", "MoaRegressor", "java_stream", "with_ensemble"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from prequential import Result
+from gate_runs import Result
 
 __all__ = ["Table", "read", "replace"]
 

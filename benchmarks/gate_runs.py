@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from gate_streams import Stream
 from numpy.typing import NDArray
 from peers import OneByOne, VowpalWabbit, VowpalWabbitRegressor
 from report import memory_of
-from streams import Stream
 
 # a score is kept after so many rows, and a learner is only stopped there
 FIRST_MARKS, STEP = (250, 500), 1_000

@@ -59,7 +59,7 @@ class Stream:
     name: str
     X: Any
     y: NDArray[Any]
-    features: list[Any]
+    features: list[str]
     categorical: NDArray[np.bool_]
 
     def __len__(self) -> int:
@@ -108,10 +108,19 @@ def from_folder(name: str, limit: int | None = ROWS) -> Stream:
     """A set of the data folder as a stream, its first `limit` rows."""
     data = load(name)
     order = stream_order(name, len(data.y), limit)
-    return Stream(name, data.X[order], data.y[order], data.feature_names, data.categorical)
+    # river's forests sort names, and one-hot encoding makes strings of them
+    features = [str(feature) for feature in data.feature_names]
+    return Stream(name, data.X[order], data.y[order], features, data.categorical)
 
 
 # ----------------------------------------------------------------- without the data folder
+
+
+def of_numbers(name: str, X: Any, y: NDArray[Any]) -> Stream:
+    """A stream without categories, whose features are named x0, x1, ..."""
+    n_features = X.shape[1]
+    features = [f"x{j}" for j in range(n_features)]
+    return Stream(name, X, y, features, np.zeros(n_features, dtype=bool))
 
 
 def from_pairs(name: str, pairs: Iterable[tuple[dict[str, Any], Any]], categories: bool) -> Stream:
@@ -135,7 +144,7 @@ def _bundled(make: Callable[[], Any], rows: int | None = None, categories: bool 
 
 def _blobs(name: str) -> Stream:
     X, y = blobs(4_000, 10, 20, seed=1, noise=0.8)
-    return Stream(name, X, y.astype(np.int32), list(range(10)), np.zeros(10, dtype=bool))
+    return of_numbers(name, X, y.astype(np.int32))
 
 
 def _words(name: str) -> Stream:
@@ -143,10 +152,9 @@ def _words(name: str) -> Stream:
     rng = np.random.default_rng(5)
     n, n_words, n_classes = 3_000, 2_000, 8
     y = rng.integers(n_classes, size=n).astype(np.int32)
-    shares = rng.gamma(0.1, size=(n_classes, n_words)) + 0.5
+    shares = rng.gamma(0.1, size=(n_classes, n_words)) + 0.1
     counts = rng.poisson(15 * (shares / shares.sum(axis=1, keepdims=True))[y])
-    X = sparse.csr_matrix(counts.astype(float))
-    return Stream(name, X, y, list(range(n_words)), np.zeros(n_words, dtype=bool))
+    return of_numbers(name, sparse.csr_matrix(counts.astype(float)), y)
 
 
 BUNDLED: dict[str, Callable[[str], Stream]] = {
