@@ -14,19 +14,21 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from numbers import Number
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from river import compose, linear_model, preprocessing, tree
+from river import compose, forest, linear_model, preprocessing, tree
 from scipy import sparse
 
 from streamtree import LOMTreeClassifier
 
 __all__ = [
-    "PEERS", "Cache", "MoaTree", "OneByOne", "Peer", "Spread", "Task", "VowpalWabbit",
-    "interleaved", "prequential_accuracy", "present", "ratios", "vw_line",
+    "PEERS", "REGRESSORS", "Cache", "MoaTree", "OneByOne", "Peer", "Spread", "Task",
+    "VowpalWabbit", "VowpalWabbitRegressor", "interleaved", "prequential_accuracy", "present",
+    "ratios", "vw_line", "why_absent",
 ]
 
 
@@ -37,7 +39,7 @@ class OneByOne(Protocol):
         """Learn one example."""
 
     def predict_one(self, x: dict[Any, Any]) -> Any:
-        """The label of one example, None before any learning."""
+        """The label or value of one example, None before any learning."""
 
 
 @dataclass(frozen=True)
@@ -62,23 +64,29 @@ class Peer:
 
     def why_absent(self) -> str | None:
         """The reason why it cannot run here, None if it can."""
-        if self.module is None:
-            return None
-        try:
-            importlib.import_module(self.module)
-        except ModuleNotFoundError as error:
-            return f"{error.name} is not installed"
-        except Exception as error:  # a library may be there and unable to start, say without Java
-            return f"{self.module} does not start: {type(error).__name__}: {error}"
+        return why_absent(self.module)
+
+
+def why_absent(module: str | None) -> str | None:
+    """The reason why a module cannot be imported, None if it can."""
+    if module is None:
         return None
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        return f"{error.name} is not installed"
+    except Exception as error:  # a library may be there and unable to start, say without Java
+        return f"{module} does not start: {type(error).__name__}: {error}"
+    return None
 
 
 # ------------------------------------------------------------------------- Vowpal Wabbit
 
 
-def vw_line(x: dict[Any, Any], y: int | None = None) -> str:
-    """One example in VW's text format, whose labels count from 1."""
-    words = ["|" if y is None else f"{y + 1} |"]
+def vw_line(x: dict[Any, Any], y: float | None = None) -> str:
+    """One example in VW's text format: classes, which are integers, count from 1 there."""
+    label = f"{y + 1} " if isinstance(y, int) else "" if y is None else f"{y:.9g} "
+    words = [f"{label}|"]
     for name, value in x.items():
         if isinstance(value, str):
             words.append(f"{name}={value}".translate(_VW_RESERVED))
@@ -127,6 +135,27 @@ class VowpalWabbit:
     def predict_line(self, line: str) -> int:
         """The label of one example that is a line already."""
         return int(self.workspace.predict(line)) - 1
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        return vw_weight_bytes(self.workspace)
+
+
+class VowpalWabbitRegressor:
+    """VW's linear regression with its defaults, called from Python once per line."""
+
+    def __init__(self) -> None:
+        self.workspace = _vw_workspace("")
+        self.learn_line: Callable[[str], None] = self.workspace.learn
+        self.predict_line: Callable[[str], float] = self.workspace.predict
+
+    def learn_one(self, x: dict[Any, Any], y: float) -> None:
+        """Learn one example."""
+        self.learn_line(vw_line(x, float(y)))
+
+    def predict_one(self, x: dict[Any, Any]) -> float:
+        """The value for one example."""
+        return self.predict_line(vw_line(x))
 
     @property
     def _raw_memory_usage(self) -> int:
@@ -250,12 +279,40 @@ class MoaTree:
 # ----------------------------------------------------------------------------- the table
 
 
+def _numbers_only(task: Task, model: Any, scaler: Any = None) -> Any:
+    """A pipeline for what takes no strings: a column for every category, scaled numbers."""
+    if not task.categories:
+        return model if scaler is None else scaler | model
+    # by type and not by name: a missing cell has no key
+    numbers = compose.SelectType(Number)
+    strings = compose.SelectType(str) | preprocessing.OneHotEncoder()
+    return ((numbers if scaler is None else numbers | scaler) + strings) | model
+
+
 def _scaled(task: Task, model: Any) -> Any:
     """A pipeline that prepares what a linear model cannot take as it comes."""
+    return _numbers_only(task, model, preprocessing.StandardScaler())
+
+
+def _coded(task: Task, model: Any) -> Any:
+    """A pipeline for what takes no strings and cuts columns: the place of a category."""
     if not task.categories:
-        return preprocessing.StandardScaler() | model
-    numbers = compose.Discard(*task.categories) | preprocessing.StandardScaler()
-    return (numbers + (compose.Select(*task.categories) | preprocessing.OneHotEncoder())) | model
+        return model
+    places = {
+        name: {category: float(place) for place, category in enumerate(categories)}
+        for name, categories in task.categories.items()
+    }
+    return compose.FuncTransformer(
+        lambda x: {name: places[name][v] if name in places else v for name, v in x.items()}
+    ) | model
+
+
+def _linear(task: Task) -> Any:
+    """river's logistic regression, or softmax regression for more than two classes."""
+    many = task.n_classes > 2
+    return _scaled(
+        task, linear_model.SoftmaxRegression() if many else linear_model.LogisticRegression()
+    )
 
 
 def _vowpal_wabbit(reduction: str, task: Task) -> VowpalWabbit:
@@ -281,6 +338,12 @@ PEERS: dict[str, Peer] = {
             "river scaler, softmax",
             lambda task: _scaled(task, linear_model.SoftmaxRegression()),
         ),
+        Peer("river linear", _linear),
+        Peer(
+            "river AMF(10)",
+            lambda task: _coded(task, forest.AMFClassifier(n_estimators=10, seed=1)),
+        ),
+        Peer("river ARF(10)", lambda task: forest.ARFClassifier(n_models=10, seed=1)),
         *(
             Peer(
                 f"VW {reduction}",
@@ -296,6 +359,38 @@ PEERS: dict[str, Peer] = {
                 module="capymoa.classifier",
             )
             for learner in ("HoeffdingTree", "HoeffdingAdaptiveTree", "EFDT")
+        ),
+    ]
+}
+
+REGRESSORS: dict[str, Peer] = {
+    peer.name: peer
+    for peer in [
+        # its linear leaves take no strings
+        Peer(
+            "river HoeffdingTreeRegressor",
+            lambda task: _numbers_only(task, tree.HoeffdingTreeRegressor()),
+        ),
+        Peer(
+            "river HoeffdingTreeRegressor, mean leaves",
+            lambda task: tree.HoeffdingTreeRegressor(leaf_prediction="mean"),
+        ),
+        Peer(
+            "river HoeffdingAdaptiveTreeRegressor",
+            lambda task: _numbers_only(task, tree.HoeffdingAdaptiveTreeRegressor(seed=1)),
+        ),
+        Peer("river SGTRegressor", lambda task: tree.SGTRegressor()),
+        Peer(
+            "river linear regression",
+            lambda task: _scaled(task, linear_model.LinearRegression()),
+        ),
+        Peer(
+            "river AMFRegressor(10)",
+            lambda task: _coded(task, forest.AMFRegressor(n_estimators=10, seed=1)),
+        ),
+        Peer(
+            "river ARFRegressor(10)",
+            lambda task: _numbers_only(task, forest.ARFRegressor(n_models=10, seed=1)),
         ),
     ]
 }

@@ -4,25 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import gc
-import importlib
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from programs import FOLDER, program
 from scipy import sparse
-
-FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
-
-
-def program(name):
-    """A module of the folder, which is no package."""
-    sys.path.insert(0, str(FOLDER))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(FOLDER))
-
 
 data = program("data")
 peers = program("peers")
