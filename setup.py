@@ -30,8 +30,8 @@ if sys.platform == "win32":
 else:
     FLAGS = ["-O1", "-g"] if DEBUG else ["-O3"]
     # The same bits on every machine: no fused multiply-add, no reordering of sums. Nobody reads
-    # errno after a square root, and without it loops over roots vectorise.
-    FLAGS += ["-ffp-contract=off", "-fno-math-errno"]
+    # errno after a square root or traps on a NaN, and without them loops vectorise.
+    FLAGS += ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 
 MACROS = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
 MACROS += [("CYTHON_TRACE_NOGIL", "1")] if DEBUG else [("CYTHON_WITHOUT_ASSERTIONS", None)]

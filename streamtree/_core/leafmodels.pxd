@@ -9,17 +9,23 @@ them, or one for two classes), and behind them the sum of squared gradients, whi
 class that the model has not met has the bias UNMET, and so a probability of zero.
 """
 
-from libc.math cimport sqrt
 from libc.stdint cimport int32_t
 
 from streamtree._core.tables cimport Table
 from streamtree._core.types cimport Parts
 
 
+cdef extern from "math.h":
+    float fabsf(float x) noexcept nogil
+    float logf(float x) noexcept nogil
+    float sqrtf(float x) noexcept nogil
+
+
 cdef enum:
     RATES = 2           # models side by side, one for each learning rate
     KNOTS = 8           # of a column
     MOST_CLASSES = 256
+    BLOCK = 8           # scores at a time: their number is 2 or a multiple of this
 
 
 cdef struct LeafModel:
@@ -32,21 +38,39 @@ cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
-    /* exp to single precision, without branches so that loops vectorise, alike on all machines */
+    /* exp of a number that is not positive, to single precision: without branches, so that loops
+       over it vectorise, and alike on all machines */
     static inline float streamtree_expf(float x) {
         x = x < -87.0f ? -87.0f : x;
-        x = x > 88.0f ? 88.0f : x;
-        float whole = (float) (int32_t) (x * 1.44269504f + (x < 0.0f ? -0.5f : 0.5f));
-        float r = x - whole * 0.693145752f - whole * 1.42860677e-6f;
+        int32_t whole = (int32_t) (x * 1.44269504f - 0.5f);
+        float r = x - (float) whole * 0.693145752f - (float) whole * 1.42860677e-6f;
         float y = 1.0f + r * (1.0f + r * (0.5f + r * (0.16666667f + r * (0.041666668f
                   + r * (0.0083333333f + r * 0.0013888889f)))));
-        int32_t bits = ((int32_t) whole + 127) << 23;
+        int32_t bits = (whole + 127) << 23;
         float power;
         memcpy(&power, &bits, sizeof power);
         return y * power;
     }
+
+    /* weights -= step * slopes, eight at once; they may overlap for all that a compiler knows */
+    static inline void streamtree_step_block(float *weights, float step, const float *slopes) {
+    #if defined(__GNUC__)
+        typedef float quad __attribute__((vector_size(16), aligned(4), may_alias));
+        quad *w = (quad *) weights;
+        const quad *s = (const quad *) slopes;
+        quad low = w[0] - step * s[0], high = w[1] - step * s[1];
+        w[0] = low;
+        w[1] = high;
+    #else
+        for (int i = 0; i < 8; i++)
+            weights[i] -= step * slopes[i];
+    #endif
+    }
     """
     float expf "streamtree_expf"(float x) noexcept nogil
+    void step_block "streamtree_step_block"(
+        float* weights, float step, const float* slopes
+    ) noexcept nogil
 
 
 cdef inline int record_width(int32_t stride) noexcept nogil:
@@ -62,24 +86,45 @@ cdef inline void add_scores(
     cdef int n_scores = RATES * stride, width = 2 * record_width(stride)
     cdef const float* records = <const float*> table.records
     cdef const float* record
-    cdef float slow = 0.0, fast = 0.0, value
-    cdef Py_ssize_t i
-    cdef int s
+    cdef const float* second
+    cdef float slow0 = 0.0, fast0 = 0.0, slow1 = 0.0, fast1 = 0.0, value
+    cdef float sums[BLOCK]
+    cdef Py_ssize_t i = 0
+    cdef int s, block = 0
+    if table.capacity == 0:
+        return
     if stride == 1:
+        # two lanes, so that one sum need not wait for the other
+        while i + 2 <= n:
+            record = &records[<size_t> max(slots[i], 0) * width]
+            second = &records[<size_t> max(slots[i + 1], 0) * width]
+            value = values[i] if slots[i] >= 0 else 0.0
+            slow0 += value * record[0]
+            fast0 += value * record[1]
+            value = values[i + 1] if slots[i + 1] >= 0 else 0.0
+            slow1 += value * second[0]
+            fast1 += value * second[1]
+            i += 2
+        if i < n and slots[i] >= 0:
+            record = &records[<size_t> slots[i] * width]
+            slow0 += values[i] * record[0]
+            fast0 += values[i] * record[1]
+        scores[0] += slow0 + slow1
+        scores[1] += fast0 + fast1
+        return
+    while block < n_scores:
+        # sums that stay in registers
+        for s in range(BLOCK):
+            sums[s] = scores[block + s]
         for i in range(n):
             if slots[i] >= 0:
-                record = &records[<size_t> slots[i] * width]
-                slow += values[i] * record[0]
-                fast += values[i] * record[1]
-        scores[0] += slow
-        scores[1] += fast
-        return
-    for i in range(n):
-        if slots[i] >= 0:
-            record = &records[<size_t> slots[i] * width]
-            value = values[i]
-            for s in range(n_scores):
-                scores[s] += value * record[s]
+                record = &records[<size_t> slots[i] * width + block]
+                value = values[i]
+                for s in range(BLOCK):
+                    sums[s] += value * record[s]
+        for s in range(BLOCK):
+            scores[block + s] = sums[s]
+        block += BLOCK
 
 
 cdef inline void train_records(
@@ -94,9 +139,8 @@ cdef inline void train_records(
     cdef int n_scores = RATES * stride, width = 2 * record_width(stride)
     cdef float* records = <float*> table.records
     cdef float* record
-    cdef float step
     cdef Py_ssize_t i
-    cdef int s
+    cdef int block = 0
     for i in range(n):
         record = &records[<size_t> slots[i] * width + n_scores]
         record[0] = keep * record[0] + square * values[i] * values[i]
@@ -110,15 +154,10 @@ cdef inline void train_records(
             record[0] -= steps[i] * slopes[0]
             record[1] -= steps[i] * slopes[1]
         return
-    for i in range(n):
-        record = &records[<size_t> slots[i] * width]
-        step = steps[i]
-        for s in range(n_scores):
-            record[s] -= step * slopes[s]
-
-
-cdef extern from "math.h":
-    float sqrtf(float x) noexcept nogil
+    while block < n_scores:
+        for i in range(n):
+            step_block(&records[<size_t> slots[i] * width + block], steps[i], &slopes[block])
+        block += BLOCK
 
 
 cdef void find_parts(

@@ -44,7 +44,7 @@ cdef void respond(
     cdef int32_t stride = model.stride, k
     cdef float* p
     cdef float* score
-    cdef float largest, total
+    cdef float largest, total, small
     cdef int rate
     memset(scores, 0, RATES * stride * sizeof(float))
     add_scores(&model.linear, stride, slots, parts.values, n_linear, scores)
@@ -54,8 +54,9 @@ cdef void respond(
     for rate in range(RATES):
         p = &out[rate * MOST_CLASSES]
         if stride == 1:
-            p[1] = 1.0 / (1.0 + expf(-max(min(scores[rate], <float> 30.0), <float> -30.0)))
-            p[0] = 1.0 - p[1]
+            small = expf(-fabsf(scores[rate]))
+            p[1] = (small if scores[rate] < 0.0 else <float> 1.0) / (<float> 1.0 + small)
+            p[0] = <float> 1.0 - p[1]
             for k in range(2, n_classes):
                 p[k] = 0.0
             continue

@@ -24,6 +24,7 @@ cdef struct Candidate:
 cdef struct Search:
     # the hunt of one leaf for its split; a round tries CANDIDATES thresholds
     float rows                  # weight seen in this round
+    float watched               # of them, the weight of those that count
     float next_look
     int32_t looks               # since the leaf is one
     int32_t n                   # candidates of the round

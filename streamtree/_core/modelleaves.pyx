@@ -11,15 +11,15 @@ both sides.
 """
 
 cimport cython
-from libc.math cimport cbrt, exp, log, sqrt
+from libc.math cimport cbrt, log, sqrt
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from streamtree._core.features cimport stable_hash
 from streamtree._core.leafmodels cimport (
-    KNOTS, MOST_CLASSES, RATES, LeafModel, clone_model, find_parts, free_model, has_met,
-    make_parts, meet, model_bytes, record_width, respond, train_records,
+    KNOTS, MOST_CLASSES, RATES, LeafModel, clone_model, expf, fabsf, find_parts, free_model, has_met,
+    logf, make_parts, meet, model_bytes, record_width, respond, train_records,
 )
 from streamtree._core.memory cimport regrown
 from streamtree._core.rng cimport splitmix64
@@ -50,6 +50,8 @@ cdef float TEMPERATURE = 0.3
 cdef float LEAST_PROBABILITY = 1e-3
 # An expert may err where the mixture does not: its steps must not explode.
 cdef float LEAST_SQUARE = 1e-4
+# of a row that is worth counting for the candidates
+cdef float LEAST_SLOPE = 0.1
 # A side with a smaller share of the rows is no side.
 cdef double MIN_SIDE = 0.03
 
@@ -349,7 +351,7 @@ cdef class ModelLeaves:
         for expert in range(EXPERTS):
             if state.shares[expert] > 0.0:
                 error = probabilities[expert * MOST_CLASSES + place]
-                state.losses[expert] = FADING * state.losses[expert] - <float> log(
+                state.losses[expert] = FADING * state.losses[expert] - logf(
                     max(error, LEAST_PROBABILITY)
                 )
         weigh(state, top == leaf)
@@ -439,7 +441,12 @@ cdef class ModelLeaves:
         else:
             for k in range(n_classes):
                 slope += sign_of(leaf, search.looks // LOOKS_PER_ROUND, k) * (p[k] - (k == place))
+        search.rows += <float> weight
+        if fabsf(slope) < LEAST_SLOPE:
+            # it would hardly count
+            return
         slope *= <float> weight
+        search.watched += <float> weight
         for m in range(BUCKETS):
             sums[m] = 0.0
         for i in range(1, reading.n_linear):
@@ -453,7 +460,6 @@ cdef class ModelLeaves:
             squares[m] = sums[m] * sums[m]
             search.sums[m] += sums[m]
             search.squares[m] += squares[m]
-        search.rows += <float> weight
         for m in range(search.n):
             candidate = &search.candidates[m]
             if value_of(&reading.row, candidate.column) > candidate.threshold:
@@ -504,7 +510,7 @@ cdef class ModelLeaves:
         best_z = normal_quantile(level)
         for m in range(search.n):
             candidate = &search.candidates[m]
-            share = candidate.weight / search.rows
+            share = candidate.weight / max(search.watched, 1e-30)
             if share < MIN_SIDE or share > 1.0 - MIN_SIDE:
                 continue
             statistic = 0.0
@@ -581,7 +587,7 @@ cdef void weigh(State* state, bint is_topmost) noexcept nogil:
     for expert in range(EXPERTS):
         state.shares[expert] = 0.0
     for expert in range(TOP if not is_topmost else OWN, MAJORITY):
-        state.shares[expert] = <float> exp(TEMPERATURE * (least - state.losses[expert]))
+        state.shares[expert] = expf(TEMPERATURE * (least - state.losses[expert]))
         total += state.shares[expert]
     for expert in range(EXPERTS):
         state.shares[expert] /= total
