@@ -221,6 +221,7 @@ def linear_views(
     offsets: Any,
     leaves: Mapping[int, Mapping[str, Any]],
     branches: tuple[str, str] = ("<= 0", "> 0"),
+    tests: Mapping[int, tuple[Any, str]] | None = None,
 ) -> list[NodeView]:
     """The nodes of a binary tree of linear tests.
 
@@ -236,10 +237,23 @@ def linear_views(
         For every leaf what its `NodeView` says besides its place.
     branches
         What the test must give to lead left and right.
+    tests
+        Of nodes that ask something else, by node: the feature, and the question in words. Its
+        answers no and yes lead left and right.
 
     """
     links, tables, names = state["links"], state[weights], state["features"]
     starts, keys, values = tables["starts"], tables["keys"], tables["records"][:, 0]
+
+    def linear_strengths(node: int) -> tuple[dict[Any, float], str]:
+        offset, factor = offsets[node]
+        span = slice(starts[node], starts[node + 1])
+        strengths = {
+            names[key]: float(factor * value)
+            for key, value in zip(keys[span].tolist(), values[span].tolist(), strict=True)
+        }
+        return strengths, linear_test(strengths, float(factor * offset))
+
     views = []
     waiting = [(0, -1, 0, "")]
     while waiting:
@@ -248,15 +262,15 @@ def linear_views(
         if left < 0:
             views.append(NodeView(node, parent, depth, branch, **leaves[node]))
             continue
-        offset, factor = offsets[node]
-        span = slice(starts[node], starts[node + 1])
-        strengths = {
-            names[key]: float(factor * value)
-            for key, value in zip(keys[span].tolist(), values[span].tolist(), strict=True)
-        }
-        test = linear_test(strengths, float(factor * offset))
+        words = branches
+        if tests is not None and node in tests:
+            name, test = tests[node]
+            strengths = {name: 1.0}
+            words = ("no", "yes")
+        else:
+            strengths, test = linear_strengths(node)
         views.append(NodeView(node, parent, depth, branch, test, strengths))
-        waiting += [(right, node, depth + 1, branches[1]), (left, node, depth + 1, branches[0])]
+        waiting += [(right, node, depth + 1, words[1]), (left, node, depth + 1, words[0])]
     return with_inner_nodes(views)
 
 

@@ -6,9 +6,14 @@ from collections.abc import Iterator
 from statistics import NormalDist
 from typing import Any
 
+import numpy as np
+
 from streamtree import inspection, states
+from streamtree._core.features import Category
+from streamtree._core.leafmodels import KNOTS, MOST_CLASSES, RATES
 from streamtree._core.lomtree import LomTreeCore
 from streamtree._core.losses import Loss
+from streamtree._core.modelleaves import BUCKETS, CANDIDATES, EXPERTS
 from streamtree.base import StreamTreeClassifier, check_choice, check_integer, check_number
 
 __all__ = ["LOMTreeClassifier"]
@@ -20,6 +25,18 @@ _LOSSES = {
     "absolute": Loss.ABSOLUTE,
 }
 _LEAF_MODELS = ("majority", "softmax", "adaptive")
+# the kind of everything that a snapshot keeps of a model, and of a leaf's search for a split
+_NUMBERS = np.empty(0, dtype=np.float32)
+_INTEGERS = np.empty(0, dtype=np.int32)
+_TABLE = {"keys": _INTEGERS, "records": np.empty((0, 0), dtype=np.float32)}
+_PART = {
+    "node": 0, "is_crowded": False, "classes": _INTEGERS, "losses": _NUMBERS, "shares": _NUMBERS,
+    "stride": 0, "linear": _TABLE, "knots": _TABLE,
+}  # fmt: skip
+_SEARCH = {
+    "rows": 0.0, "watched": 0.0, "next_look": 0.0, "looks": 0, "sums": _NUMBERS,
+    "squares": _NUMBERS, "columns": _INTEGERS, "candidates": np.empty((0, 0), dtype=np.float32),
+}  # fmt: skip
 
 
 class LOMTreeClassifier(StreamTreeClassifier):
@@ -199,7 +216,25 @@ class LOMTreeClassifier(StreamTreeClassifier):
                 },
             }
         offsets = [(bias, 1.0) for bias in nodes["bias"].tolist()]
-        return inspection.linear_views(state, "models", offsets, leaves)
+        return inspection.linear_views(
+            state, "models", offsets, leaves, tests=self._threshold_tests(state)
+        )
+
+    def _threshold_tests(self, state: dict[str, Any]) -> dict[int, tuple[Any, str]]:
+        """The feature and the question, in the feature's own units, of splits at thresholds."""
+        models = state["leaf_models"]
+        if models is None:
+            return {}
+        scales, tests = state["scaler"]["columns"], {}
+        for node in (models["columns"] >= 0).nonzero()[0].tolist():
+            column, name = int(models["columns"][node]), state["features"][models["columns"][node]]
+            factor, center = float(scales["factor"][column]), float(scales["center"][column])
+            threshold = center + (float(models["thresholds"][node]) / factor if factor else 0.0)
+            if isinstance(name, Category):
+                tests[node] = name, f"{name.name} is {name.value!r}"
+            else:
+                tests[node] = name, f"{name} > {threshold:.6g}"
+        return tests
 
     def _check_state(self, state: dict[str, Any]) -> None:
         super()._check_state(state)
@@ -217,6 +252,70 @@ class LOMTreeClassifier(StreamTreeClassifier):
         # a model that has learned something has a majority in every node
         known = nodes["majority"] >= 0 if n_labels else nodes["majority"] == -1
         states.require((known & (nodes["majority"] < n_labels)).all(), "the majority of a node")
+        if state["leaf_models"] is not None:
+            self._check_leaf_models(state, n_labels, len(state["features"]))
+
+    def _check_leaf_models(self, state: dict[str, Any], n_labels: int, n_columns: int) -> None:
+        models, left = state["leaf_models"], state["links"]["left"]
+        columns = models["columns"]
+        states.require(len(columns) == len(models["thresholds"]) == len(left), "leaf models")
+        states.require(((columns >= -1) & (columns < n_columns)).all(), "a column of a split")
+        states.require((columns[left < 0] == -1).all(), "a split of a leaf")
+        states.check_finite(models["thresholds"])
+        for number in ("mean_norm", "rows"):
+            states.check_finite(np.array([models[number]]), at_least=0.0)
+        states.require(type(models["parts"]) is list, "the parts of the leaf models")
+        parts = {}
+        for part in models["parts"]:
+            states.check_same_kind(part, _PART)
+            node = part["node"]
+            states.require(0 <= node < len(left) and node not in parts, "the node of a leaf model")
+            parts[node] = part
+            has_search = part["search"] is not None
+            states.require(
+                has_search == (left[node] < 0 and not part["is_crowded"]), "the search of a leaf"
+            )
+            classes = part["classes"].tolist()
+            states.require(len(set(classes)) == len(classes) <= MOST_CLASSES, "a leaf's classes")
+            states.require(all(0 <= label < n_labels for label in classes), "a leaf's classes")
+            stride = part["stride"]
+            states.require(
+                stride in (0, 1) or (0 < stride <= MOST_CLASSES and stride % 4 == 0),
+                "the classes of a leaf model",
+            )
+            for name, n_keys in (("linear", n_columns + 1), ("knots", KNOTS * n_columns)):
+                table = part[name]
+                starts = np.array([0, len(table["keys"])])
+                states.check_tables({**table, "starts": starts}, 1, n_keys, RATES * stride + 2)
+                states.check_finite(table["records"])
+                # behind the weights the sum of squares, and a number that fills the pair
+                states.check_finite(table["records"][:, RATES * stride], at_least=0.0)
+            if stride > 1:
+                states.require(0 in part["linear"]["keys"], "the bias of a leaf model")
+            for name in ("losses", "shares"):
+                states.require(len(part[name]) == EXPERTS, f"the {name} of a leaf")
+                states.check_finite(part[name], at_least=0.0)
+            if has_search:
+                self._check_search(part["search"], n_columns)
+        states.require(set((left < 0).nonzero()[0].tolist()) <= set(parts), "a leaf's model")
+        states.require(
+            all(left[node] < 0 or columns[node] >= 0 for node in parts), "a model of a node"
+        )
+
+    def _check_search(self, search: Any, n_columns: int) -> None:
+        states.check_same_kind(search, _SEARCH)
+        for name in ("rows", "watched", "next_look"):
+            states.check_finite(np.array([search[name]]), at_least=0.0)
+        states.require(0 <= search["looks"] < 2**31, "the looks of a leaf")
+        columns = search["columns"]
+        states.require(len(columns) in (0, CANDIDATES), "the candidates of a leaf")
+        states.require(((columns >= 0) & (columns < n_columns)).all(), "a column of a candidate")
+        for name in ("sums", "squares"):
+            states.require(len(search[name]) == BUCKETS, f"the {name} of a leaf")
+            states.check_finite(search[name])
+        shape = (len(columns), 2 + 2 * BUCKETS)
+        states.require(search["candidates"].shape == shape, "the candidates of a leaf")
+        states.check_finite(search["candidates"])
 
     @property
     def n_splits(self) -> int:

@@ -21,7 +21,7 @@ cdef extern from "math.h":
     float sqrtf(float x) noexcept nogil
 
 
-cdef enum:
+cpdef enum:
     RATES = 2           # models side by side, one for each learning rate
     KNOTS = 8           # of a column
     MOST_CLASSES = 256

@@ -6,7 +6,10 @@ from streamtree._core.learners import ClassifierCore
 class LomTreeCore(ClassifierCore):
     n_splits: int
     n_swaps: int
-    def __init__(self, *, literal: bool, loss: int, seed: int | None, **settings: Any) -> None: ...
+    leaf_model: str
+    def __init__(
+        self, *, literal: bool, loss: int, seed: int | None, leaf_model: str, **settings: Any
+    ) -> None: ...
     @property
     def n_nodes(self) -> int: ...
     def configure(
@@ -18,5 +21,8 @@ class LomTreeCore(ClassifierCore):
         keep: float,
         grace_period: float,
         split_z: float,
+        delta: float,
+        max_leaf_classes: int,
+        leaf_learning_rate: float,
     ) -> None: ...
     def mean_depth(self) -> float: ...

@@ -368,10 +368,7 @@ cdef class LomTreeCore(ClassifierCore):
         self.models.read(&reading)
         if top < 0:
             top = node
-        has_room = self.models.learn(
-            &reading, top, node, label, self.labels.size, weight, stats.majority,
-            stats.majority_votes / (stats.votes + 1.0),
-        )
+        has_room = self.models.learn(&reading, top, node, label, self.labels.size, weight)
         self._vote(node, record, label, weight)
         self._resize(node, stats.votes)
         if has_room:
@@ -773,10 +770,7 @@ cdef class LomTreeCore(ClassifierCore):
         if self.models is not None:
             reading.row = row
             self.models.read(&reading)
-            label = self.models.predict(
-                &reading, node if top < 0 else top, node, stats.majority,
-                stats.majority_votes / (stats.votes + 1.0),
-            )
+            label = self.models.predict(&reading, node if top < 0 else top, node)
         return label if label >= 0 else stats.majority
 
     cdef void predict_proba_row(self, Row row, double* out) noexcept nogil:
@@ -796,10 +790,7 @@ cdef class LomTreeCore(ClassifierCore):
             memset(out, 0, n_labels * sizeof(double))
             reading.row = row
             self.models.read(&reading)
-            if self.models.predict_proba(
-                &reading, node if top < 0 else top, node, stats.majority,
-                stats.majority_votes / total, out,
-            ):
+            if self.models.predict_proba(&reading, node if top < 0 else top, node, out):
                 for label in range(n_labels):
                     out[label] = (stats.votes * out[label] + 1.0 / n_labels) / total
                 return
@@ -925,6 +916,7 @@ cdef class LomTreeCore(ClassifierCore):
             "passages": passages.arrays(),
             "n_splits": self.n_splits,
             "n_swaps": self.n_swaps,
+            "leaf_models": None if self.models is None else self.models.state(self.tree.size),
         }
 
     cdef int take_state(self, dict state) except -1:
@@ -949,4 +941,6 @@ cdef class LomTreeCore(ClassifierCore):
             )
         self.n_splits = state["n_splits"]
         self.n_swaps = state["n_swaps"]
+        if self.models is not None:
+            self.models.take_state(state["leaf_models"], state["features"], self.labels.size)
         return 0

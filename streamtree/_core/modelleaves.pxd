@@ -6,8 +6,8 @@ from streamtree._core.tables cimport Table
 from streamtree._core.types cimport Row
 
 
-cdef enum:
-    EXPERTS = 5         # two rates at the top, two of the leaf's own, the majority
+cpdef enum:
+    EXPERTS = 4         # two rates of the topmost model, two of the leaf's own
     CANDIDATES = 16
     BUCKETS = 32
 
@@ -96,17 +96,16 @@ cdef class ModelLeaves:
     cdef void hand_places(self, int32_t node, int32_t heir) noexcept nogil
     cdef bint goes_right(self, int32_t node, const Row* row) noexcept nogil
     cdef void read(self, Reading* reading) noexcept nogil
-    cdef int32_t predict(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
-                         double majority_share) noexcept nogil
-    cdef bint predict_proba(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
-                            double majority_share, double* out) noexcept nogil
-    cdef int32_t mix(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
-                     double majority_share, float* probabilities, float* mixed) noexcept nogil
+    cdef int32_t predict(self, Reading* reading, int32_t top, int32_t leaf) noexcept nogil
+    cdef bint predict_proba(self, Reading* reading, int32_t top, int32_t leaf,
+                            double* out) noexcept nogil
+    cdef int32_t mix(self, Reading* reading, int32_t top, int32_t leaf, float* probabilities,
+                     float* mixed) noexcept nogil
     cdef int32_t place_of(self, int32_t top, int32_t label) noexcept nogil
     cdef int admit(self, int32_t top, int32_t label, int32_t n_labels) except -2 nogil
+    cdef int add_class(self, int32_t top, int32_t label, int32_t n_labels) except -1 nogil
     cdef bint learn(self, Reading* reading, int32_t top, int32_t leaf, int32_t label,
-                    int32_t n_labels, double weight, int32_t majority,
-                    double majority_share) except -1 nogil
+                    int32_t n_labels, double weight) except -1 nogil
     cdef int train(self, Reading* reading, LeafModel* model, int32_t* slots, const float* p,
                    int32_t place, int32_t n_classes, float square, double weight) except -1 nogil
     cdef void watch(self, Reading* reading, int32_t top, int32_t leaf, const float* p,
@@ -115,3 +114,5 @@ cdef class ModelLeaves:
     cdef const Candidate* found(self, int32_t leaf) noexcept nogil
     cdef int divide(self, int32_t top, int32_t node, int32_t left, int32_t right,
                     int32_t column, float threshold) except -1 nogil
+    cdef dict state(self, int32_t n_nodes)
+    cdef int take_state(self, dict state, list names, int32_t n_labels) except -1

@@ -34,7 +34,6 @@ import numpy as np
 cdef enum:
     TOP = 0         # the experts: first the topmost model's rates, then the leaf's own
     OWN = RATES
-    MAJORITY = 2 * RATES
     LOOKS_PER_ROUND = 10
     GRACE_PERIODS = 5       # between two looks
 
@@ -224,17 +223,16 @@ cdef class ModelLeaves:
 
     # -------------------------------------------------------------- prediction
 
-    cdef int32_t mix(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
-                     double majority_share, float* probabilities, float* mixed) noexcept nogil:
+    cdef int32_t mix(self, Reading* reading, int32_t top, int32_t leaf, float* probabilities,
+                     float* mixed) noexcept nogil:
         """Write what every expert says of the classes, and the mixture; returns how many classes.
 
-        `probabilities` has MOST_CLASSES numbers for each expert, of which the experts with a
-        share are set.
+        `probabilities` has MOST_CLASSES numbers for each expert; only those with a share are set.
         """
         cdef const State* state = self.sites[leaf].state
         cdef const State* above = self.sites[top].state
         cdef Parts* parts = &reading.row.parts
-        cdef int32_t n_classes = above.n_classes, k, place
+        cdef int32_t n_classes = above.n_classes, k
         cdef const float* p
         cdef float share
         cdef int expert
@@ -251,13 +249,6 @@ cdef class ModelLeaves:
                 &above.model, parts, reading.n_linear, reading.n, parts.top_slots, n_classes,
                 &probabilities[TOP * MOST_CLASSES],
             )
-        if state.shares[MAJORITY] > 0.0:
-            place = self.place_of(top, majority)
-            share = <float> (1.0 - majority_share) / max(n_classes - 1, 1)
-            for k in range(n_classes):
-                probabilities[MAJORITY * MOST_CLASSES + k] = share
-            if place >= 0:
-                probabilities[MAJORITY * MOST_CLASSES + place] = <float> majority_share
         for k in range(n_classes):
             mixed[k] = 0.0
         for expert in range(EXPERTS):
@@ -268,15 +259,12 @@ cdef class ModelLeaves:
                     mixed[k] += share * p[k]
         return n_classes
 
-    cdef int32_t predict(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
-                         double majority_share) noexcept nogil:
+    cdef int32_t predict(self, Reading* reading, int32_t top, int32_t leaf) noexcept nogil:
         """The most likely class, -1 if the models know none."""
         cdef float probabilities[EXPERTS * MOST_CLASSES]
         cdef float mixed[MOST_CLASSES]
         cdef int32_t k, best = 0, n_classes
-        n_classes = self.mix(
-            reading, top, leaf, majority, majority_share, probabilities, mixed
-        )
+        n_classes = self.mix(reading, top, leaf, probabilities, mixed)
         if n_classes == 0:
             return -1
         for k in range(1, n_classes):
@@ -284,16 +272,14 @@ cdef class ModelLeaves:
                 best = k
         return self.sites[top].state.classes[best]
 
-    cdef bint predict_proba(self, Reading* reading, int32_t top, int32_t leaf, int32_t majority,
-                            double majority_share, double* out) noexcept nogil:
+    cdef bint predict_proba(self, Reading* reading, int32_t top, int32_t leaf,
+                            double* out) noexcept nogil:
         """Write the probability of the classes that the models know; returns whether they do."""
         cdef float probabilities[EXPERTS * MOST_CLASSES]
         cdef float mixed[MOST_CLASSES]
         cdef int32_t k, n_classes
         cdef double total = 0.0
-        n_classes = self.mix(
-            reading, top, leaf, majority, majority_share, probabilities, mixed
-        )
+        n_classes = self.mix(reading, top, leaf, probabilities, mixed)
         for k in range(n_classes):
             total += mixed[k]
         for k in range(n_classes):
@@ -310,10 +296,14 @@ cdef class ModelLeaves:
 
     cdef int admit(self, int32_t top, int32_t label, int32_t n_labels) except -2 nogil:
         """As `place_of`, numbering a class that is new; -1 if there is no room for it."""
-        cdef State* state = self.sites[top].state
-        cdef int32_t place = self.place_of(top, label), slot, capacity
-        if place >= 0 or state.n_classes >= min(self.max_classes, MOST_CLASSES):
+        cdef int32_t place = self.place_of(top, label)
+        if place >= 0 or self.sites[top].state.n_classes >= min(self.max_classes, MOST_CLASSES):
             return place
+        return self.add_class(top, label, n_labels)
+
+    cdef int add_class(self, int32_t top, int32_t label, int32_t n_labels) except -1 nogil:
+        cdef State* state = self.sites[top].state
+        cdef int32_t slot, capacity
         if state.n_classes == state.classes_capacity:
             capacity = state.classes_capacity + state.classes_capacity // 2 + 4
             state.classes = <int32_t*> regrown(state.classes, capacity * sizeof(int32_t))
@@ -325,15 +315,14 @@ cdef class ModelLeaves:
         return state.n_classes - 1
 
     cdef bint learn(self, Reading* reading, int32_t top, int32_t leaf, int32_t label,
-                    int32_t n_labels, double weight, int32_t majority,
-                    double majority_share) except -1 nogil:
+                    int32_t n_labels, double weight) except -1 nogil:
         """Learn an example; returns False if its class finds no room in the topmost model."""
         cdef State* state = self.sites[leaf].state
         cdef State* above = self.sites[top].state
         cdef Parts* parts = &reading.row.parts
         cdef float probabilities[EXPERTS * MOST_CLASSES]
         cdef float mixed[MOST_CLASSES]
-        cdef int32_t k, n_columns = self.scaler.size, n_classes
+        cdef int32_t k, n_classes
         cdef int32_t place = self.admit(top, label, n_labels)
         cdef double norm = 0.0
         cdef float square = 0.0, error
@@ -345,9 +334,7 @@ cdef class ModelLeaves:
             norm += parts.values[i] * parts.values[i]
         self.rows += 1.0
         self.mean_norm += (norm - self.mean_norm) / self.rows
-        n_classes = self.mix(
-            reading, top, leaf, majority, majority_share, probabilities, mixed
-        )
+        n_classes = self.mix(reading, top, leaf, probabilities, mixed)
         for expert in range(EXPERTS):
             if state.shares[expert] > 0.0:
                 error = probabilities[expert * MOST_CLASSES + place]
@@ -562,6 +549,74 @@ cdef class ModelLeaves:
             self.free_state(node)
         return 0
 
+    # ------------------------------------------------------------------- state
+
+    cdef dict state(self, int32_t n_nodes):
+        """What was learned, by node and, where there is a model, in a dict for each."""
+        cdef const State* part
+        cdef int32_t node
+        columns = np.empty(n_nodes, dtype=np.int32)
+        thresholds = np.empty(n_nodes, dtype=np.float32)
+        parts = []
+        for node in range(n_nodes):
+            columns[node] = self.sites[node].column
+            thresholds[node] = self.sites[node].threshold
+            part = self.sites[node].state
+            if part == NULL:
+                continue
+            classes = np.empty(part.n_classes, dtype=np.int32)
+            if part.n_classes:
+                classes[:] = <const int32_t[:part.n_classes]> part.classes
+            parts.append({
+                "node": node, "is_crowded": bool(part.is_crowded), "classes": classes,
+                "losses": floats(part.losses, EXPERTS), "shares": floats(part.shares, EXPERTS),
+                "stride": part.model.stride,
+                "linear": exported(&part.model.linear, part.model.stride),
+                "knots": exported(&part.model.knots, part.model.stride),
+                "search": exported_search(part.search) if part.search != NULL else None,
+            })
+        return {
+            "columns": columns, "thresholds": thresholds, "parts": parts,
+            "mean_norm": self.mean_norm, "rows": self.rows,
+        }
+
+    cdef int take_state(self, dict state, list names, int32_t n_labels) except -1:
+        """Take over what `state` gave; a table of a model has keys of as many columns as names."""
+        cdef int32_t node, number = 0, n_columns = <int32_t> len(names)
+        cdef State* part
+        cdef int expert
+        self.mean_norm = state["mean_norm"]
+        self.rows = state["rows"]
+        for name in names:
+            self.add_column(name)
+        self.reserve(<int32_t> len(state["columns"]))
+        for node in range(<int32_t> len(state["columns"])):
+            self.clear(node)
+            self.sites[node].column = state["columns"][node]
+            self.sites[node].threshold = state["thresholds"][node]
+        for saved in state["parts"]:
+            node = saved["node"]
+            column, threshold = self.sites[node].column, self.sites[node].threshold
+            self.open(node)
+            self.sites[node].column = column
+            self.sites[node].threshold = threshold
+            part = self.sites[node].state
+            part.is_crowded = saved["is_crowded"]
+            part.model.stride = saved["stride"]
+            imported(&part.model.linear, part.model.stride, n_columns + 1, saved["linear"])
+            imported(&part.model.knots, part.model.stride, KNOTS * n_columns, saved["knots"])
+            for label in saved["classes"].tolist():
+                self.add_class(node, label, n_labels)
+            for expert in range(EXPERTS):
+                part.losses[expert] = saved["losses"][expert]
+                part.shares[expert] = saved["shares"][expert]
+            if saved["search"] is None:
+                free(part.search)
+                part.search = NULL
+            else:
+                import_search(part.search, saved["search"])
+        return 0
+
 
 cdef inline float sign_of(int32_t leaf, int32_t round_, int32_t place) noexcept nogil:
     """The sign of a class in the contrast of a round."""
@@ -580,14 +635,76 @@ cdef inline void add_buckets(Candidate* candidate, const float* sums, const floa
 
 cdef void weigh(State* state, bint is_topmost) noexcept nogil:
     """Turn progressive losses into shares of the mixture."""
+    cdef int expert, first = OWN if is_topmost else TOP
     cdef float least = state.losses[OWN], total = 0.0
-    cdef int expert
-    for expert in range(TOP if not is_topmost else OWN, MAJORITY):
-        least = min(least, state.losses[expert])
     for expert in range(EXPERTS):
         state.shares[expert] = 0.0
-    for expert in range(TOP if not is_topmost else OWN, MAJORITY):
+    for expert in range(first, EXPERTS):
+        least = min(least, state.losses[expert])
+    for expert in range(first, EXPERTS):
         state.shares[expert] = expf(TEMPERATURE * (least - state.losses[expert]))
         total += state.shares[expert]
-    for expert in range(EXPERTS):
+    for expert in range(first, EXPERTS):
         state.shares[expert] /= total
+
+
+cdef dict exported(const Table* table, int32_t stride):
+    cdef TableExport export = TableExport(record_width(stride))
+    export.add(table)
+    arrays = export.arrays()
+    return {"keys": arrays["keys"], "records": arrays["records"].view(np.float32)}
+
+
+cdef int imported(Table* table, int32_t stride, int32_t universe, dict arrays) except -1:
+    keys = arrays["keys"]
+    records = np.ascontiguousarray(arrays["records"]).view(np.float64)
+    return import_table(
+        table, record_width(stride), universe,
+        {"starts": [0, len(keys)], "keys": keys, "records": records}, 0,
+    )
+
+
+cdef object floats(const float* values, Py_ssize_t n):
+    return np.asarray(<const float[:n]> values).copy() if n else np.empty(0, dtype=np.float32)
+
+
+cdef dict exported_search(const Search* search):
+    cdef const Candidate* candidate
+    cdef int m
+    columns = np.empty(search.n, dtype=np.int32)
+    numbers = np.empty((search.n, 2 + 2 * BUCKETS), dtype=np.float32)
+    for m in range(search.n):
+        candidate = &search.candidates[m]
+        columns[m] = candidate.column
+        numbers[m, 0] = candidate.threshold
+        numbers[m, 1] = candidate.weight
+        numbers[m, 2:2 + BUCKETS] = floats(candidate.sums, BUCKETS)
+        numbers[m, 2 + BUCKETS:] = floats(candidate.squares, BUCKETS)
+    return {
+        "rows": search.rows, "watched": search.watched, "next_look": search.next_look,
+        "looks": search.looks, "sums": floats(search.sums, BUCKETS),
+        "squares": floats(search.squares, BUCKETS), "columns": columns, "candidates": numbers,
+    }
+
+
+cdef int import_search(Search* search, dict state) except -1:
+    cdef const float[::1] sums = state["sums"], squares = state["squares"]
+    cdef const float[:, ::1] numbers = np.ascontiguousarray(state["candidates"])
+    cdef const int32_t[::1] columns = state["columns"]
+    cdef int m, b
+    search.rows = state["rows"]
+    search.watched = state["watched"]
+    search.next_look = state["next_look"]
+    search.looks = state["looks"]
+    search.n = <int32_t> columns.shape[0]
+    for b in range(BUCKETS):
+        search.sums[b] = sums[b]
+        search.squares[b] = squares[b]
+    for m in range(search.n):
+        search.candidates[m].column = columns[m]
+        search.candidates[m].threshold = numbers[m, 0]
+        search.candidates[m].weight = numbers[m, 1]
+        for b in range(BUCKETS):
+            search.candidates[m].sums[b] = numbers[m, 2 + b]
+            search.candidates[m].squares[b] = numbers[m, 2 + BUCKETS + b]
+    return 0

@@ -1,0 +1,3 @@
+RATES: int
+KNOTS: int
+MOST_CLASSES: int

@@ -1,0 +1,20 @@
+from typing import final
+
+from streamtree._core.scaling import ColumnScaler
+
+EXPERTS: int
+CANDIDATES: int
+BUCKETS: int
+
+@final
+class ModelLeaves:
+    def __init__(self, scaler: ColumnScaler, is_adaptive: bool) -> None: ...
+    def configure(
+        self,
+        *,
+        max_classes: int,
+        learning_rate: float,
+        keep: float,
+        grace_period: float,
+        delta: float,
+    ) -> None: ...
