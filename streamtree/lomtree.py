@@ -10,7 +10,7 @@ import numpy as np
 
 from streamtree import inspection, states
 from streamtree._core.features import Category
-from streamtree._core.leafmodels import KNOTS, MOST_CLASSES, RATES
+from streamtree._core.additive import KNOTS, MOST_CLASSES, RATES
 from streamtree._core.lomtree import LomTreeCore
 from streamtree._core.losses import Loss
 from streamtree._core.modelleaves import BUCKETS, CANDIDATES, EXPERTS
@@ -165,7 +165,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
             "split_z": -NormalDist().inv_cdf(delta),
             "delta": delta,
             "leaf_learning_rate": check_number(
-                "leaf_learning_rate", params["leaf_learning_rate"], above=0
+                "leaf_learning_rate", params["leaf_learning_rate"], above=0, at_most=1000
             ),
             "max_leaf_classes": check_integer(
                 "max_leaf_classes", params["max_leaf_classes"], at_least=2, at_most=256

@@ -38,6 +38,9 @@ BAD_PARAMETERS = {
     "delta": ([0, 1, 0.0, 1.0, -0.1, math.nan], NOT_NUMBERS),
     "loss": (["", "Hinge", "hinge ", "unknown"], [0, None, b"hinge", ["hinge"]]),
     "algorithm": (["", "Stream", "unknown"], [0, None, b"stream"]),
+    "leaf_model": (["", "Softmax", "unknown"], [0, None, b"softmax"]),
+    "leaf_learning_rate": ([0, -1.0, 1001, math.nan, math.inf], NOT_NUMBERS),
+    "max_leaf_classes": ([1, 0, 257, 2**70], [*NOT_NUMBERS, 2.0, math.nan]),
     "seed": ([-1, 2**64], [True, 1.0, "1", math.nan]),
 }
 ALLOWED = {
@@ -49,6 +52,9 @@ ALLOWED = {
     "delta": ["above 0", "below 1"],
     "loss": ["'hinge'", "'logistic'", "'squared'", "'absolute'"],
     "algorithm": ["'stream'", "'paper'"],
+    "leaf_model": ["'majority'", "'softmax'", "'adaptive'"],
+    "leaf_learning_rate": ["above 0", "at most 1000"],
+    "max_leaf_classes": ["2", "256"],
     "seed": ["0", str(2**64 - 1)],
 }
 

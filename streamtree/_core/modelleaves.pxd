@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, uint32_t
 
-from streamtree._core.leafmodels cimport LeafModel
+from streamtree._core.additive cimport LeafModel
 from streamtree._core.scaling cimport ColumnScaler
 from streamtree._core.tables cimport Table
 from streamtree._core.types cimport Row

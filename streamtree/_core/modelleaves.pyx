@@ -17,7 +17,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
 from streamtree._core.features cimport stable_hash
-from streamtree._core.leafmodels cimport (
+from streamtree._core.additive cimport (
     KNOTS, MOST_CLASSES, RATES, LeafModel, clone_model, expf, fabsf, find_parts, free_model, has_met,
     logf, make_parts, meet, model_bytes, record_width, respond, train_records,
 )
@@ -51,6 +51,8 @@ cdef float LEAST_PROBABILITY = 1e-3
 cdef float LEAST_SQUARE = 1e-4
 # of a row that is worth counting for the candidates
 cdef float LEAST_SLOPE = 0.1
+# An example of more weight counts as one of this: squares stay within single precision.
+cdef double MOST_WEIGHT = 1e6
 # A side with a smaller share of the rows is no side.
 cdef double MIN_SIDE = 0.03
 
@@ -330,6 +332,7 @@ cdef class ModelLeaves:
         cdef int expert
         if place < 0:
             return False
+        weight = min(weight, MOST_WEIGHT)
         for i in range(reading.n):
             norm += parts.values[i] * parts.values[i]
         self.rows += 1.0

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t
 
 
 cdef struct Parts:
-    # A row as leaf models read it, see leafmodels.pxd: keys of linear weights, then of knots.
+    # A row as leaf models read it, see additive.pxd: keys of linear weights, then of knots.
     # Room for three numbers a value, and one.
     int32_t* keys
     float* values

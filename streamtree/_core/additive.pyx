@@ -1,4 +1,4 @@
-"""Making, growing and freeing the models declared in leafmodels.pxd."""
+"""Making, growing and freeing the models declared in additive.pxd."""
 
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
