@@ -114,7 +114,8 @@ cdef class PredictionTree:
     cdef readonly int32_t n_labels
     cdef int loss
     cdef bint is_linf
-    cdef bint is_adaptive
+    cdef int leaf_model
+    cdef bint has_linear            # the leaves train linear models
     cdef bint is_confident
     cdef bint _defers               # while a whole data set is passed over again and again
     cdef readonly size_t n_bytes

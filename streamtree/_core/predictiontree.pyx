@@ -12,8 +12,9 @@ from libc.stdlib cimport free, qsort
 from libc.string cimport memcpy, memset
 
 from streamtree._core.histograms cimport (
-    BAYES, LINEAR, PATH, Histogram, Leaf, LeafExport, bin_of, find_bin, find_histogram, free_leaf,
-    histogram_of, import_leaf, inherit, map_bytes, map_find, map_insert, new_leaf, place_of_label,
+    ADAPTIVE, BAYES, LINEAR, PATH, Histogram, Leaf, LeafExport, bin_of, find_bin, find_histogram,
+    free_leaf, histogram_of, import_leaf, inherit, map_bytes, map_find, map_insert, new_leaf,
+    place_of_label,
 )
 from streamtree._core.memory cimport regrown
 from streamtree._core.solvers cimport (
@@ -25,7 +26,7 @@ from streamtree._core.types cimport Row
 import numpy as np
 
 cdef enum:
-    MAX_BAYES = 64      # more labels in one leaf are not asked for by naive Bayes
+    MAX_MODELLED = 64   # a leaf with more labels says what its path says
     # a leaf compares what it could say on its first rows, then on one of so many
     MANY_JUDGED = 64
     JUDGED_PARTS = 4
@@ -107,10 +108,11 @@ cdef int32_t spacious(int32_t n) noexcept nogil:
 cdef class PredictionTree:
     """Nodes in a flat array, the statistics of open leaves, and how both grow."""
 
-    def __cinit__(self, *, int loss, bint is_linf, bint is_adaptive, **settings):
+    def __cinit__(self, *, int loss, bint is_linf, int leaf_model, **settings):
         self.loss = loss
         self.is_linf = is_linf
-        self.is_adaptive = is_adaptive
+        self.leaf_model = leaf_model
+        self.has_linear = leaf_model in (LINEAR, ADAPTIVE)
         self.configure(**settings)
         self.stride = 4 if loss == SQUARED else 2
         self.scratch = <Share*> regrown(NULL, (self.stride + 1) * sizeof(Share))
@@ -332,7 +334,7 @@ cdef class PredictionTree:
         """Let a leaf collect statistics, with the linear model of `origin` if there is one."""
         cdef Leaf* leaf = new_leaf(self.loss != SQUARED)
         leaf.next_look = self.grace_period
-        if origin != NULL and self.is_adaptive and not self._defers:
+        if origin != NULL and self.leaf_model != PATH and not self._defers:
             inherit(leaf, origin, self.counts_of(node))
         if self.privates[node].leaf != NULL:
             self.n_bytes -= self.privates[node].leaf.bytes
@@ -402,7 +404,7 @@ cdef class PredictionTree:
         cdef double said_number
         if label >= self.n_labels:
             self.admit(label)
-        if self.is_adaptive:
+        if self.has_linear:
             self.standardise(row)
         while True:
             # what the tree would have said
@@ -455,7 +457,7 @@ cdef class PredictionTree:
         """
         cdef Leaf* leaf = self.privates[node].leaf
         cdef Histogram* histogram
-        cdef bint judges = self.is_adaptive and not self._defers
+        cdef bint judges = self.has_linear and not self._defers
         cdef double* sums
         cdef int32_t place = 0, i
         cdef Py_ssize_t position
@@ -993,7 +995,7 @@ cdef class PredictionTree:
             if grows[number]:
                 self.nodes[child].state = OPEN
             # a null branch has nothing to collect, but a linear model to say something
-            if grows[number] or (self.is_adaptive and not self._defers):
+            if grows[number] or (self.has_linear and not self._defers):
                 self.open(child, leaf)
         child = self.nodes[node].first_child
         while child >= 0:
@@ -1019,14 +1021,15 @@ cdef class PredictionTree:
         """
         cdef const Leaf* leaf = self.privates[node].leaf
         cdef const Histogram* histogram
+        cdef const double* counts = self.counts_of(node)
         cdef const double* sums
         cdef int32_t i, place, n = leaf.n_sums
         cdef double most, room
         cdef Py_ssize_t position
-        if n < 2 or n > MAX_BAYES:
+        if n < 2 or n > MAX_MODELLED:
             return 0
         for i in range(n):
-            shares[i] = leaf.totals[i]
+            shares[i] = counts[leaf.labels[i]]
         for position in range(row.n):
             histogram = find_histogram(leaf, row.columns[position], position)
             if histogram == NULL:
@@ -1046,14 +1049,17 @@ cdef class PredictionTree:
         return 1
 
     cdef int answer_of(self, int32_t node) noexcept nogil:
-        """The way to predict that was right most often at a leaf."""
+        """Who speaks for a node: of an adaptive leaf, what was right most often there."""
         cdef const Leaf* leaf = self.privates[node].leaf
         cdef int best = PATH
-        if self.is_adaptive and leaf != NULL:
-            if leaf.scores[<int> BAYES] > leaf.scores[best] and self.loss != SQUARED:
-                best = BAYES
-            if leaf.scores[<int> LINEAR] > leaf.scores[best]:
-                best = LINEAR
+        if leaf == NULL:
+            return PATH
+        if self.leaf_model != ADAPTIVE:
+            return self.leaf_model
+        if leaf.scores[<int> BAYES] > leaf.scores[best] and self.loss != SQUARED:
+            best = BAYES
+        if leaf.scores[<int> LINEAR] > leaf.scores[best]:
+            best = LINEAR
         return best
 
     cdef int answers(self, int32_t node, Row row, double* shares) noexcept nogil:
@@ -1108,7 +1114,7 @@ cdef class PredictionTree:
         cdef int32_t i, n = leaf.n_sums
         cdef double value, most, total = 0.0
         cdef Py_ssize_t position
-        if n < 2 or n > MAX_BAYES:
+        if n < 2 or n > MAX_MODELLED:
             return 0
         for i in range(n):
             shares[i] = leaf.offsets[i]
@@ -1187,11 +1193,18 @@ cdef class PredictionTree:
                     double weight) noexcept nogil:
         """Score the answers that a leaf could have given, then train its linear model."""
         cdef Leaf* leaf = self.privates[node].leaf
-        cdef double[MAX_BAYES] shares
-        cdef bint compares = leaf.rows < MANY_JUDGED or leaf.rows % JUDGED_PARTS == 0
+        cdef double* count = &self.counts_of(node)[leaf.labels[place]]
+        cdef double counted = count[0]
+        cdef double[MAX_MODELLED] shares
+        cdef bint compares = self.leaf_model == ADAPTIVE and (
+            leaf.rows < MANY_JUDGED or leaf.rows % JUDGED_PARTS == 0
+        )
+        # as before this row was counted
+        count[0] = counted - weight
         if compares and self.bayes(node, row, shares):
             leaf.scores[<int> BAYES] += weight * (largest(shares, leaf.n_sums) == place)
             leaf.scores[<int> PATH] += weight * path_is_right
+        count[0] = counted
         if self.linear(node, row, shares):
             leaf.scores[<int> LINEAR] += weight * compares * (
                 largest(shares, leaf.n_sums) == place
@@ -1217,7 +1230,7 @@ cdef class PredictionTree:
 
     cdef int32_t label_of(self, Row row) noexcept nogil:
         cdef int32_t node = self.leaf_of(row)
-        cdef double[MAX_BAYES] shares
+        cdef double[MAX_MODELLED] shares
         if self.answers(node, row, shares):
             return self.privates[node].leaf.labels[
                 largest(shares, self.privates[node].leaf.n_sums)
@@ -1230,7 +1243,7 @@ cdef class PredictionTree:
     cdef void probabilities_of(self, Row row, double* out, int32_t n) noexcept nogil:
         """Write the probabilities of n labels, of which the tree may know the first ones only."""
         cdef int32_t node = self.leaf_of(row), i
-        cdef double[MAX_BAYES] shares
+        cdef double[MAX_MODELLED] shares
         cdef const double* values
         cdef double total = 0.0
         memset(out, 0, n * sizeof(double))
@@ -1261,7 +1274,7 @@ cdef class PredictionTree:
 
     cdef double number_of(self, Row row) noexcept nogil:
         cdef int32_t node = self.leaf_of(row)
-        if self.answer_of(node) == LINEAR:
+        if self.answer_of(node) == LINEAR and self.counts_of(node)[0] > 0.0:
             return self.guarded(node, self.linear_number(node, row))
         if self.nodes[node].state == NULL_BRANCH and self.nodes[node].parent >= 0:
             node = self.nodes[node].parent

@@ -106,16 +106,16 @@ cdef class SelfTerminatingClassifierCore(ClassifierCore):
     cdef dict _parameters
     cdef bint _is_two_class
 
-    def __cinit__(self, *, loss, penalty_is_linf, is_adaptive, **settings):
+    def __cinit__(self, *, loss, penalty_is_linf, leaf_model, **settings):
         self._parameters = {
-            "loss": loss, "penalty_is_linf": penalty_is_linf, "is_adaptive": is_adaptive,
+            "loss": loss, "penalty_is_linf": penalty_is_linf, "leaf_model": leaf_model,
             **settings,
         }
         self._groups = {}
         self._is_two_class = loss != LOG or penalty_is_linf
         self.scaler = ColumnScaler(True, True)
         self.tree = PredictionTree(
-            loss=loss, is_linf=penalty_is_linf, is_adaptive=is_adaptive,
+            loss=loss, is_linf=penalty_is_linf, leaf_model=leaf_model,
             **_tree_settings(self, settings),
         )
 
@@ -242,14 +242,14 @@ cdef class SelfTerminatingRegressorCore(RegressorCore):
     cdef dict _groups
     cdef dict _parameters
 
-    def __cinit__(self, *, penalty_is_linf, is_adaptive, **settings):
+    def __cinit__(self, *, penalty_is_linf, leaf_model, **settings):
         self._parameters = {
-            "penalty_is_linf": penalty_is_linf, "is_adaptive": is_adaptive, **settings,
+            "penalty_is_linf": penalty_is_linf, "leaf_model": leaf_model, **settings,
         }
         self._groups = {}
         self.scaler = ColumnScaler(True, True)
         self.tree = PredictionTree(
-            loss=SQUARED, is_linf=penalty_is_linf, is_adaptive=is_adaptive,
+            loss=SQUARED, is_linf=penalty_is_linf, leaf_model=leaf_model,
             **_tree_settings(self, settings),
         )
 
