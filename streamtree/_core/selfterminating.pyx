@@ -4,6 +4,7 @@ cimport cython
 from libc.stdint cimport int32_t, uint32_t
 
 from streamtree._core.features cimport FeatureIndex, RowBuffer
+from streamtree._core.histograms cimport ADAPTIVE
 from streamtree._core.learners cimport ClassifierCore, Learner, RegressorCore
 from streamtree._core.predictiontree cimport OPEN, ROOT, PredictionTree
 from streamtree._core.rows cimport RowSource
@@ -247,6 +248,7 @@ cdef class SelfTerminatingRegressorCore(RegressorCore):
             "penalty_is_linf": penalty_is_linf, "leaf_model": leaf_model, **settings,
         }
         self._groups = {}
+        self.shrinks = leaf_model == ADAPTIVE
         self.scaler = ColumnScaler(True, True)
         self.tree = PredictionTree(
             loss=SQUARED, is_linf=penalty_is_linf, leaf_model=leaf_model,
