@@ -10,9 +10,9 @@ from setuptools import Extension, setup
 DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
 
 MODULES = [
-    "features", "histograms", "labels", "learners", "lomtree", "losses", "nodes", "nongreedy",
-    "oblique", "predictiontree", "rows", "scaling", "selfterminating", "softlearning", "softnodes",
-    "softtree", "solvers", "tables", "warmup",
+    "features", "histograms", "labels", "leafmodels", "learners", "lomtree", "losses", "nodes",
+    "nongreedy", "oblique", "predicates", "predictionnodes", "predictiontree", "rows", "scaling",
+    "selfterminating", "softlearning", "softnodes", "softtree", "solvers", "tables", "warmup",
 ]
 
 DIRECTIVES = {

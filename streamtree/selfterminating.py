@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from streamtree import inspection, states
 from streamtree._core.features import Category
 from streamtree._core.histograms import LeafModel
-from streamtree._core.predictiontree import NodeState, Predicate
+from streamtree._core.predicates import Predicate
+from streamtree._core.predictionnodes import NodeState
 from streamtree._core.selfterminating import (
     SelfTerminatingClassifierCore,
     SelfTerminatingRegressorCore,

@@ -16,7 +16,7 @@ from streamtree import (
     SelfTerminatingTreeClassifier,
     SelfTerminatingTreeRegressor,
 )
-from streamtree._core.predictiontree import NodeState
+from streamtree._core.predictionnodes import NodeState
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 

@@ -6,7 +6,8 @@ from libc.stdint cimport int32_t, uint32_t
 from streamtree._core.features cimport FeatureIndex, RowBuffer
 from streamtree._core.histograms cimport ADAPTIVE
 from streamtree._core.learners cimport ClassifierCore, Learner, RegressorCore
-from streamtree._core.predictiontree cimport OPEN, ROOT, PredictionTree
+from streamtree._core.predictionnodes cimport OPEN, ROOT
+from streamtree._core.predictiontree cimport PredictionTree
 from streamtree._core.rows cimport RowSource
 from streamtree._core.scaling cimport ColumnScaler
 from streamtree._core.solvers cimport LOG, SQUARED
@@ -66,7 +67,7 @@ cdef int grow_whole(PredictionTree tree, ColumnScaler scaler, RowBuffer out, lis
     cdef int32_t first = 0, size, node, label = -1
     cdef double target = 0.0
     cdef Row row
-    tree._defers = True
+    tree.defers = True
     try:
         while first < tree.size:
             for i in range(len(rows)):
@@ -94,7 +95,7 @@ cdef int grow_whole(PredictionTree tree, ColumnScaler scaler, RowBuffer out, lis
         for node in range(tree.size):
             tree.refresh(node)
     finally:
-        tree._defers = False
+        tree.defers = False
     return 0
 
 
