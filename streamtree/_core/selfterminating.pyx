@@ -206,6 +206,7 @@ cdef class SelfTerminatingClassifierCore(ClassifierCore):
     def grow(self, RowSource source, list names, first_rows, dicts, list labels, weights):
         """Grow the tree from a whole data set: rows of a source, or dicts if it is None."""
         cdef int32_t n_labels = self.labels.size
+        self.check_labels(labels)
         begin_growth(self, dicts)
         try:
             try:
