@@ -10,8 +10,9 @@ from setuptools import Extension, setup
 DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
 
 MODULES = [
-    "additive", "features", "histograms", "labels", "learners", "lomtree", "losses", "modelleaves", "nodes", "nongreedy",
-    "oblique", "predictiontree", "rows", "scaling", "selfterminating", "softlearning", "softnodes",
+    "additive", "features", "histograms", "labels", "leafmodels", "learners", "lomtree", "losses",
+    "modelleaves", "nodes", "nongreedy", "oblique", "predicates", "predictionnodes",
+    "predictiontree", "rows", "scaling", "selfterminating", "softlearning", "softnodes",
     "softtree", "solvers", "tables", "warmup",
 ]
 

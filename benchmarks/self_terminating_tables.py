@@ -190,7 +190,7 @@ def classification(report: Report, repeats: int, noise: float = 0.0) -> None:
 
                 def make(strength: float, params: dict[str, str] = params) -> Any:
                     return SelfTerminatingTreeClassifier(
-                        **params, regularization=strength, leaf_prediction="path", max_bins=1024
+                        **params, regularization=strength, leaf_model="majority", max_bins=1024
                     )
 
                 errors[label].append(our_error(make, parts, 1.0, squared=False))
@@ -224,7 +224,7 @@ def regression(report: Report, repeats: int) -> None:
             theirs.append(cart_error(parts, squared=True))
             ours.append(our_error(
                 lambda strength: SelfTerminatingTreeRegressor(
-                    regularization=strength, leaf_prediction="path", max_bins=1024),
+                    regularization=strength, leaf_model="mean", max_bins=1024),
                 parts, float(y.std()), squared=True,
             ))  # fmt: skip
         rows.append([name, f"{text(theirs)} ({published[0]})",
@@ -241,8 +241,8 @@ def chance(report: Report, repeats: int) -> None:
     roots = found = 0
     for seed in range(repeats):
         rng = np.random.default_rng(seed)
-        null = SelfTerminatingTreeClassifier(delta=0.05, leaf_prediction="path")
-        weak = SelfTerminatingTreeClassifier(delta=0.05, leaf_prediction="path")
+        null = SelfTerminatingTreeClassifier(delta=0.05, leaf_model="majority")
+        weak = SelfTerminatingTreeClassifier(delta=0.05, leaf_model="majority")
         for _ in range(10):
             X, u = rng.normal(size=(100_000, 20)), rng.random(100_000)
             null.learn_many(X, u < 0.5)

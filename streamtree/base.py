@@ -337,6 +337,18 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
 class _NumberTree(StreamTree):
     """What regressors of one and of several targets share."""
 
+    def _check_state(self, state: dict[str, Any]) -> None:
+        super()._check_state(state)
+        shrinkage, targets = state["shrinkage"], state["targets"]
+        n_targets = 1 if targets is None else len(targets)
+        states.require(shrinkage.shape == (n_targets,), "the shrinkage of the targets")
+        states.check_finite(shrinkage, "mean", "product")
+        states.check_finite(
+            shrinkage, "weight", "variance", "judged_weight", "spread", "share", "rows",
+            "judged", at_least=0,
+        )
+        states.require((shrinkage["share"] <= 1).all(), "the shrinkage of the targets")
+
     def _learn_numbers(self, batch: Batch, y: Any, targets: list[Any] | None, w: Any) -> None:
         batch, weights, kept = _weighted(batch, w)
         if kept is not None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from streamtree import inspection, states
-from streamtree._core.features import Category
 from streamtree._core.additive import KNOTS, MOST_CLASSES, RATES
+from streamtree._core.features import Category
 from streamtree._core.lomtree import LomTreeCore
 from streamtree._core.losses import Loss
 from streamtree._core.modelleaves import BUCKETS, CANDIDATES, EXPERTS

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from streamtree import inspection, states
 from streamtree._core.features import Category
-from streamtree._core.predictiontree import NodeState, Predicate
+from streamtree._core.histograms import LeafModel
+from streamtree._core.predicates import Predicate
+from streamtree._core.predictionnodes import NodeState
 from streamtree._core.selfterminating import (
     SelfTerminatingClassifierCore,
     SelfTerminatingRegressorCore,
@@ -37,6 +39,17 @@ _LOSSES = {
     "exponential": NodeLoss.EXPONENTIAL,
 }
 _PENALTIES = ("l1", "linf")
+_LABEL_MODELS = {
+    "majority": LeafModel.PATH,
+    "softmax": LeafModel.LINEAR,
+    "naive_bayes": LeafModel.BAYES,
+    "adaptive": LeafModel.ADAPTIVE,
+}
+_NUMBER_MODELS = {
+    "mean": LeafModel.PATH,
+    "linear": LeafModel.LINEAR,
+    "adaptive": LeafModel.ADAPTIVE,
+}
 # the first rows of a model must fit, with a histogram per column
 _LEAST_SIZE = 2**16
 
@@ -374,11 +387,12 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         learned, however long the stream. None trusts every count: penalty only. The default is
         high because a split by chance costs little accuracy and a late one much; where trees must
         stay small on noise, 0.05 is for you.
-    leaf_prediction
-        `"path"`: the sum of alphas, faithful to the source. `"adaptive"`: whatever was right most
-        often in the leaf before, the sum of alphas, naive Bayes over its histograms, or a linear
-        softmax (a null branch has one too) that a leaf takes over from the one it came from. The
-        last two are for leaves with at most 64 labels.
+    leaf_model
+        What speaks for a leaf. `"majority"`: the sum of alphas, as in the source. `"softmax"`: a
+        linear softmax over the labels met there (a null branch has one too), which a leaf takes
+        over from the one it came from. `"naive_bayes"`: Bayes' rule over the leaf's histograms.
+        `"adaptive"`: whichever of these three was right most often in the leaf before. A leaf
+        with more than 64 labels, or that gave up its statistics, has the first only.
     grace_period
         At least 1: the weight that a leaf sees before its first look for a predicate.
     max_bins
@@ -426,7 +440,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         regularization: float = 1e-5,
         depth_penalty: float = 0.0,
         delta: float | None = 0.5,
-        leaf_prediction: str = "adaptive",
+        leaf_model: str = "adaptive",
         grace_period: float = 20.0,
         max_bins: int = 16,
         max_size: int = 100_000_000,
@@ -436,7 +450,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         self.regularization = regularization
         self.depth_penalty = depth_penalty
         self.delta = delta
-        self.leaf_prediction = leaf_prediction
+        self.leaf_model = leaf_model
         self.grace_period = grace_period
         self.max_bins = max_bins
         self.max_size = max_size
@@ -445,18 +459,18 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
     def _new_core(self) -> SelfTerminatingClassifierCore:
         loss = check_choice("loss", self.loss, tuple(_LOSSES))
         penalty = check_choice("penalty", self.penalty, _PENALTIES)
-        leaf = check_choice("leaf_prediction", self.leaf_prediction, ("path", "adaptive"))
+        leaf_model = check_choice("leaf_model", self.leaf_model, tuple(_LABEL_MODELS))
         return SelfTerminatingClassifierCore(
             loss=int(_LOSSES[loss]),
             penalty_is_linf=penalty == "linf",
-            is_adaptive=leaf == "adaptive",
+            leaf_model=int(_LABEL_MODELS[leaf_model]),
             **self._settings(self._get_params()),
         )
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
-        yield {"leaf_prediction": "path", "delta": None, "regularization": 1e-3, "max_bins": 8}
+        yield {"leaf_model": "majority", "delta": None, "regularization": 1e-3, "max_bins": 8}
 
     def grow(self, X: Any, y: Any, w: Any = None) -> None:
         """Grow the tree from a whole data set at once, level by level, as the source does.
@@ -549,10 +563,12 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         Above 0 and at most 1: the chance with which an open leaf may grow where nothing is to be
         learned, however long the stream, if the tails of the target are not heavier than
         exponential. None trusts every sum: penalty only.
-    leaf_prediction
-        `"path"`: the sum of alphas, faithful to the source. `"adaptive"`: a linear model wherever
-        its squared error in the leaf was less before; it is taken over from the leaf that was
-        split, and never says anything farther than three standard deviations from the leaf's mean.
+    leaf_model
+        What speaks for a leaf. `"mean"`: the sum of alphas, as in the source. `"linear"`: a linear
+        model that is taken over from the leaf that was split, and never says anything farther
+        than three standard deviations from the leaf's mean. `"adaptive"`: whichever of the two had
+        the smaller squared error in the leaf before, drawn towards the mean of all targets as far
+        as that would have paid so far.
     grace_period
         At least 1: the weight that a leaf sees before its first look for a predicate.
     max_bins
@@ -578,7 +594,7 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
 
     >>> model = SelfTerminatingTreeRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.R2())
-    R2: 0.27058
+    R2: 0.270515
 
     """
 
@@ -588,7 +604,7 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         regularization: float = 1e-5,
         depth_penalty: float = 0.0,
         delta: float | None = 0.5,
-        leaf_prediction: str = "adaptive",
+        leaf_model: str = "adaptive",
         grace_period: float = 20.0,
         max_bins: int = 16,
         max_size: int = 100_000_000,
@@ -597,7 +613,7 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         self.regularization = regularization
         self.depth_penalty = depth_penalty
         self.delta = delta
-        self.leaf_prediction = leaf_prediction
+        self.leaf_model = leaf_model
         self.grace_period = grace_period
         self.max_bins = max_bins
         self.max_size = max_size
@@ -605,10 +621,10 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
 
     def _new_core(self) -> SelfTerminatingRegressorCore:
         penalty = check_choice("penalty", self.penalty, _PENALTIES)
-        leaf = check_choice("leaf_prediction", self.leaf_prediction, ("path", "adaptive"))
+        leaf_model = check_choice("leaf_model", self.leaf_model, tuple(_NUMBER_MODELS))
         return SelfTerminatingRegressorCore(
             penalty_is_linf=penalty == "linf",
-            is_adaptive=leaf == "adaptive",
+            leaf_model=int(_NUMBER_MODELS[leaf_model]),
             **self._settings(self._get_params()),
         )
 

@@ -582,7 +582,7 @@ def test_in_pipelines_and_ensembles_of_river():
 # ------------------------------------------------------------------------------ parameters
 
 BAD_PARAMETERS = {
-    "learning_rate": [0, -1.0, math.nan, math.inf, "1", None, True],
+    "learning_rate": [0, -1.0, math.nan, math.inf, "1", True],
     "penalty": ["", "L1", "none", None, 1],
     "penalty_share": [-0.1, 1, 1.0, math.nan, "0", True],
     "max_nodes": [0, -1, 2.0, "3", True, 2**31],
@@ -597,6 +597,20 @@ BAD_PARAMETERS = {
     "seed": [-1, 2**64, 1.0, "1", True],
 }
 both = pytest.mark.parametrize("estimator", [SoftTreeClassifier, SoftTreeRegressor])
+
+
+@pytest.mark.parametrize(("algorithm", "kind", "rate"), [
+    ("stream", "2", 5.0), ("stream", "4", 5.0), ("stream", "number", 3.0), ("paper", "4", 0.1),
+    ("paper", "number", 0.1),
+])  # fmt: skip
+def test_the_rate_suits_the_algorithm_and_the_task(algorithm, kind, rate):
+    rows, targets = stream(kind, n=100)
+    plain = estimator_of(kind)(algorithm=algorithm)
+    named = estimator_of(kind)(algorithm=algorithm, learning_rate=rate)
+    for x, y in zip(rows, targets, strict=True):
+        plain.learn_one(x, y)
+        named.learn_one(x, y)
+    assert pickle.dumps(plain.snapshot()) == pickle.dumps(named.snapshot())
 
 
 @both

@@ -23,11 +23,12 @@ cdef struct Histogram:
     int32_t unused
 
 
-cdef enum Answer:
-    # what a leaf may say: its value, naive Bayes, or its linear model
+cpdef enum LeafModel:
+    # who speaks for a leaf: the path to it, naive Bayes, its linear model, or the best of them
     PATH = 0
     BAYES = 1
     LINEAR = 2
+    ADAPTIVE = 3
 
 
 cdef struct Leaf:
@@ -46,7 +47,7 @@ cdef struct Leaf:
     double weight
     double weight_squares
     double target_squares   # sum of w y^2
-    double[3] scores        # how well each `Answer` did, asked before learning
+    double[3] scores        # how well the first three models did, asked before learning
     double next_look        # the weight at which the leaf next asks whether to split
     int64_t looks
 

@@ -4,6 +4,7 @@ from streamtree._core.features cimport FeatureIndex, RowBuffer
 from streamtree._core.labels cimport LabelIndex
 from streamtree._core.rows cimport RowSource
 from streamtree._core.scaling cimport ColumnScaler
+from streamtree._core.shrinkage cimport Shrinkage
 from streamtree._core.types cimport Row
 
 
@@ -41,8 +42,14 @@ cdef class ClassifierCore(Learner):
 cdef class RegressorCore(Learner):
     cdef readonly list targets
     cdef readonly int32_t n_targets
+    cdef bint shrinks           # towards the mean of the targets, as far as that pays
     cdef double[::1] _target
+    cdef double[::1] _predicted
+    cdef Shrinkage[::1] _shrinkage
 
+    cdef int make_room(self, int32_t n_targets) except -1
+    cdef int learn_example(self, Row row, const double* target, double weight) except -1 nogil
+    cdef void answer(self, Row row, double* out) noexcept nogil
     cdef int learn_row(self, Row row, const double* target, double weight) except -1 nogil
     cdef void predict_row(self, Row row, double* out) noexcept nogil
     cdef int name_targets(self, list names) except -1

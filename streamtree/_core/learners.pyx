@@ -6,10 +6,12 @@ alike end there, so that a batch equals a loop bit for bit.
 
 from libc.math cimport HUGE_VAL
 from libc.stdint cimport int32_t
+from libc.string cimport memset
 
 from streamtree._core.features cimport FeatureIndex, RowBuffer
 from streamtree._core.labels cimport LabelIndex
 from streamtree._core.rows cimport RowSource
+from streamtree._core.shrinkage cimport Shrinkage, admit, is_to_judge, judge, shrunken
 from streamtree._core.types cimport Row
 
 from collections.abc import Mapping
@@ -374,25 +376,41 @@ cdef double as_target(object y, object name) except? -1.0:
     return number
 
 
+cdef object blank_shrinkage(int32_t n_targets):
+    cdef Shrinkage blank
+    memset(&blank, 0, sizeof(Shrinkage))
+    return np.zeros(n_targets, dtype=np.asarray(<Shrinkage[:1]> &blank).dtype)
+
+
 cdef class RegressorCore(Learner):
     """A learner of one number per example, or of several, that go by names.
 
     `targets` is None for a single number; else the names, empty until the first example or
-    batch fixes them.
+    batch fixes them. A learner that sets `shrinks` is followed only as far as that has paid.
     """
 
     def __cinit__(self, *args, bint several=False, **kwargs):
         self.targets = [] if several else None
-        self.n_targets = 0 if several else 1
-        self._target = np.zeros(self.n_targets)
+        self.make_room(0 if several else 1)
+
+    cdef int make_room(self, int32_t n_targets) except -1:
+        self.n_targets = n_targets
+        self._target = np.zeros(n_targets)
+        self._predicted = np.zeros(n_targets)
+        self._shrinkage = blank_shrinkage(n_targets)
+        return 0
 
     cdef dict state(self):
         targets = None if self.targets is None else list(self.targets)
-        return {"targets": targets, **Learner.state(self)}
+        shrinkage = blank_shrinkage(self.n_targets)
+        cdef Shrinkage[::1] view = shrinkage
+        view[:] = self._shrinkage
+        return {"targets": targets, "shrinkage": shrinkage, **Learner.state(self)}
 
     cdef int take_state(self, dict state) except -1:
         if state["targets"]:
             self.name_targets(state["targets"])
+        self._shrinkage = state["shrinkage"].copy()
         return Learner.take_state(self, state)
 
     cdef int learn_row(self, Row row, const double* target, double weight) except -1 nogil:
@@ -401,12 +419,30 @@ cdef class RegressorCore(Learner):
     cdef void predict_row(self, Row row, double* out) noexcept nogil:
         """Write the n_targets numbers predicted for a row."""
 
+    cdef int learn_example(self, Row row, const double* target, double weight) except -1 nogil:
+        """Learn a row; if the learner shrinks, first see how far it can be trusted."""
+        cdef int32_t i
+        if self.shrinks:
+            if is_to_judge(&self._shrinkage[0]):
+                self.predict_row(row, &self._predicted[0])
+                for i in range(self.n_targets):
+                    judge(&self._shrinkage[i], self._predicted[i], target[i], weight)
+            for i in range(self.n_targets):
+                admit(&self._shrinkage[i], target[i], weight)
+        return self.learn_row(row, target, weight)
+
+    cdef void answer(self, Row row, double* out) noexcept nogil:
+        """Write what to answer for a row."""
+        cdef int32_t i
+        self.predict_row(row, out)
+        if self.shrinks:
+            for i in range(self.n_targets):
+                out[i] = shrunken(&self._shrinkage[i], out[i])
+
     cdef int name_targets(self, list names) except -1:
         """Fix the names of several targets; a learner that keeps numbers by target extends it."""
         self.targets = names
-        self.n_targets = <int32_t> len(names)
-        self._target = np.zeros(self.n_targets)
-        return 0
+        return self.make_room(<int32_t> len(names))
 
     def check_names(self, names):
         """Raise unless the names are those of the targets, in any order."""
@@ -445,7 +481,7 @@ cdef class RegressorCore(Learner):
             if self.targets is not None and not self.targets:
                 self.name_targets(list(y))
             self.scaler.learn(self.raw, False, self.scaled)
-            self.learn_row(self.scaled.row(), &target[0], w)
+            self.learn_example(self.scaled.row(), &target[0], w)
         finally:
             self.is_learning = False
 
@@ -476,7 +512,7 @@ cdef class RegressorCore(Learner):
                 for i in range(source.n_rows):
                     source.read(i, self.scaler, self.raw)
                     self.scaler.learn(self.raw, source.is_sparse, self.scaled)
-                    self.learn_row(
+                    self.learn_example(
                         self.scaled.row(), &values[i, 0], weights[i] if weighted else 1.0
                     )
             self.end_batch(source, columns)
@@ -490,11 +526,11 @@ cdef class RegressorCore(Learner):
         self.begin_predicting()
         try:
             if self.targets is None:
-                self.predict_row(self.read_known(x).row(), &number)
+                self.answer(self.read_known(x).row(), &number)
                 return number
             predicted = np.empty(self.n_targets + 1)
             several = predicted
-            self.predict_row(self.read_known(x).row(), &several[0])
+            self.answer(self.read_known(x).row(), &several[0])
             return dict(zip(self.targets, predicted.tolist()))
         finally:
             self.n_predicting -= 1
@@ -515,7 +551,7 @@ cdef class RegressorCore(Learner):
                 for i in range(source.n_rows):
                     source.read(i, self.scaler, raw)
                     self.scaler.apply(raw, scaled)
-                    self.predict_row(scaled.row(), &view[i, 0])
+                    self.answer(scaled.row(), &view[i, 0])
         finally:
             self.n_predicting -= 1
         return predicted

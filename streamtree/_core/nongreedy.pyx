@@ -106,6 +106,7 @@ cdef class NonGreedyRegressorCore(RegressorCore):
 
     def __cinit__(self, *, bint several, fixed, **changing):
         self._fixed = fixed
+        self.shrinks = not fixed["literal"]
         self.scaler = ColumnScaler(not fixed["literal"])
         self.tree, self.warm_up = planted(self.scaler, True, **fixed)
         self.tree.reserve_outputs(self.n_targets)

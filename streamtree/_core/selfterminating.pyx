@@ -3,9 +3,11 @@
 cimport cython
 from libc.stdint cimport int32_t, uint32_t
 
-from streamtree._core.features cimport FeatureIndex, RowBuffer
+from streamtree._core.features cimport FeatureIndex, RowBuffer, stable_hash
+from streamtree._core.histograms cimport ADAPTIVE
 from streamtree._core.learners cimport ClassifierCore, Learner, RegressorCore
-from streamtree._core.predictiontree cimport OPEN, ROOT, PredictionTree
+from streamtree._core.predictionnodes cimport OPEN, ROOT
+from streamtree._core.predictiontree cimport PredictionTree
 from streamtree._core.rows cimport RowSource
 from streamtree._core.scaling cimport ColumnScaler
 from streamtree._core.solvers cimport LOG, SQUARED
@@ -20,15 +22,6 @@ from streamtree._core.learners import restored
 # what `sys.getsizeof` adds to `__sizeof__`, and a little
 cdef enum:
     OVERHEAD = 64
-
-
-cdef uint32_t stable_hash(object name) except? 0:
-    """The same number for the same name in every process (FNV-1a of its representation)."""
-    cdef uint32_t value = 2166136261u
-    cdef unsigned char byte
-    for byte in repr(name).encode("utf-8", "surrogatepass"):
-        value = (value ^ byte) * 16777619u
-    return value
 
 
 cdef int add_columns(PredictionTree tree, FeatureIndex features, dict groups) except -1:
@@ -57,15 +50,47 @@ cdef RowBuffer copied(RowBuffer row):
     return copy
 
 
-cdef int grow_whole(PredictionTree tree, ColumnScaler scaler, RowBuffer out, list rows,
-                    const int32_t[::1] labels, const double[::1] targets,
-                    const double[::1] weights) except -1:
+cdef int begin_growth(Learner core, dicts) except -1:
+    """Check what can be checked; set `is_learning` back to False in the end."""
+    for x in dicts or ():
+        core.check_example(x, 1.0)
+    core.begin_learning()
+    if core.scaler.rows:
+        core.is_learning = False
+        raise RuntimeError("grow() needs a model that has not learned anything yet")
+    return 0
+
+
+cdef int grow_rows(Learner core, PredictionTree tree, RowSource source, columns, dicts,
+                   const int32_t[::1] labels, const double[::1] targets, weights) except -1:
+    """Keep all rows, so that the scales are those of the whole set, and grow a tree from them."""
+    cdef Py_ssize_t i
+    cdef list rows = []
+    if source is not None:
+        source.bind(columns)
+    for i in range(len(weights)):
+        if source is not None:
+            source.read(i, core.scaler, core.raw)
+        else:
+            core.check_example(dicts[i], 1.0)
+            core.commit_example()
+        core.scaler.learn(core.raw, source is not None and source.is_sparse, core.scaled)
+        rows.append(copied(core.raw))
+    grow_levels(tree, core.scaler, core.scaled, rows, labels, targets, weights)
+    if source is not None:
+        core.end_batch(source, columns)
+    return 0
+
+
+cdef int grow_levels(PredictionTree tree, ColumnScaler scaler, RowBuffer out, list rows,
+                     const int32_t[::1] labels, const double[::1] targets,
+                     const double[::1] weights) except -1:
     """Grow level by level: in every pass the leaves of one level see all of their rows."""
     cdef Py_ssize_t i
     cdef int32_t first = 0, size, node, label = -1
     cdef double target = 0.0
     cdef Row row
-    tree._defers = True
+    tree.defers = True
     try:
         while first < tree.size:
             for i in range(len(rows)):
@@ -93,7 +118,7 @@ cdef int grow_whole(PredictionTree tree, ColumnScaler scaler, RowBuffer out, lis
         for node in range(tree.size):
             tree.refresh(node)
     finally:
-        tree._defers = False
+        tree.defers = False
     return 0
 
 
@@ -106,16 +131,16 @@ cdef class SelfTerminatingClassifierCore(ClassifierCore):
     cdef dict _parameters
     cdef bint _is_two_class
 
-    def __cinit__(self, *, loss, penalty_is_linf, is_adaptive, **settings):
+    def __cinit__(self, *, loss, penalty_is_linf, leaf_model, **settings):
         self._parameters = {
-            "loss": loss, "penalty_is_linf": penalty_is_linf, "is_adaptive": is_adaptive,
+            "loss": loss, "penalty_is_linf": penalty_is_linf, "leaf_model": leaf_model,
             **settings,
         }
         self._groups = {}
         self._is_two_class = loss != LOG or penalty_is_linf
         self.scaler = ColumnScaler(True, True)
         self.tree = PredictionTree(
-            loss=loss, is_linf=penalty_is_linf, is_adaptive=is_adaptive,
+            loss=loss, is_linf=penalty_is_linf, leaf_model=leaf_model,
             **_tree_settings(self, settings),
         )
 
@@ -171,39 +196,17 @@ cdef class SelfTerminatingClassifierCore(ClassifierCore):
 
     def grow(self, RowSource source, list names, first_rows, dicts, list labels, weights):
         """Grow the tree from a whole data set: rows of a source, or dicts if it is None."""
-        cdef Py_ssize_t i
-        cdef int32_t[::1] numbers
-        cdef list rows = []
+        cdef int32_t n_labels = self.labels.size
         self.check_labels(labels)
-        for x in dicts or ():
-            self.check_example(x, 1.0)
-        self.begin_learning()
+        begin_growth(self, dicts)
         try:
-            if self.scaler.rows:
-                raise RuntimeError("grow() needs a model that has not learned anything yet")
-            numbers = np.empty(len(labels), dtype=np.int32)
-            n_labels = self.labels.size
             try:
-                for i in range(len(labels)):
-                    numbers[i] = self.labels.add(labels[i])
-                if source is not None:
-                    columns = self.learned_columns(names, first_rows)
+                numbers = np.array([self.labels.add(label) for label in labels], dtype=np.int32)
+                columns = None if source is None else self.learned_columns(names, first_rows)
             except BaseException:
                 self.labels.truncate(n_labels)
                 raise
-            if source is not None:
-                source.bind(columns)
-            for i in range(len(labels)):
-                if source is not None:
-                    source.read(i, self.scaler, self.raw)
-                else:
-                    self.check_example(dicts[i], 1.0)
-                    self.commit_example()
-                self.scaler.learn(self.raw, source is not None and source.is_sparse, self.scaled)
-                rows.append(copied(self.raw))
-            grow_whole(self.tree, self.scaler, self.scaled, rows, numbers, None, weights)
-            if source is not None:
-                self.end_batch(source, columns)
+            grow_rows(self, self.tree, source, columns, dicts, numbers, None, weights)
         finally:
             self.is_learning = False
 
@@ -242,14 +245,15 @@ cdef class SelfTerminatingRegressorCore(RegressorCore):
     cdef dict _groups
     cdef dict _parameters
 
-    def __cinit__(self, *, penalty_is_linf, is_adaptive, **settings):
+    def __cinit__(self, *, penalty_is_linf, leaf_model, **settings):
         self._parameters = {
-            "penalty_is_linf": penalty_is_linf, "is_adaptive": is_adaptive, **settings,
+            "penalty_is_linf": penalty_is_linf, "leaf_model": leaf_model, **settings,
         }
         self._groups = {}
+        self.shrinks = leaf_model == ADAPTIVE
         self.scaler = ColumnScaler(True, True)
         self.tree = PredictionTree(
-            loss=SQUARED, is_linf=penalty_is_linf, is_adaptive=is_adaptive,
+            loss=SQUARED, is_linf=penalty_is_linf, leaf_model=leaf_model,
             **_tree_settings(self, settings),
         )
 
@@ -278,28 +282,10 @@ cdef class SelfTerminatingRegressorCore(RegressorCore):
 
     def grow(self, RowSource source, list names, first_rows, dicts, targets, weights):
         """Grow the tree from a whole data set: rows of a source, or dicts if it is None."""
-        cdef Py_ssize_t i
-        cdef list rows = []
-        for x in dicts or ():
-            self.check_example(x, 1.0)
-        self.begin_learning()
+        begin_growth(self, dicts)
         try:
-            if self.scaler.rows:
-                raise RuntimeError("grow() needs a model that has not learned anything yet")
-            if source is not None:
-                columns = self.learned_columns(names, first_rows)
-                source.bind(columns)
-            for i in range(len(targets)):
-                if source is not None:
-                    source.read(i, self.scaler, self.raw)
-                else:
-                    self.check_example(dicts[i], 1.0)
-                    self.commit_example()
-                self.scaler.learn(self.raw, source is not None and source.is_sparse, self.scaled)
-                rows.append(copied(self.raw))
-            grow_whole(self.tree, self.scaler, self.scaled, rows, None, targets, weights)
-            if source is not None:
-                self.end_batch(source, columns)
+            columns = None if source is None else self.learned_columns(names, first_rows)
+            grow_rows(self, self.tree, source, columns, dicts, None, targets, weights)
         finally:
             self.is_learning = False
 

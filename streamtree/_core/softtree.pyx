@@ -153,6 +153,7 @@ cdef class SoftTreeRegressorCore(RegressorCore):
     def __cinit__(self, *, bint literal, bint linear, bint jointly, seed, **settings):
         self.fixed = {"literal": literal, "linear": linear, "jointly": jointly, "seed": seed}
         self.literal = literal
+        self.shrinks = not literal
         self.scale.deviation = literal
         self.scaler = ColumnScaler(not literal)
         self.tree = SoftTree()

@@ -47,8 +47,7 @@ cdef extern from *:
 
 
 cdef struct Share:
-    # one class in one branch; `ratio` is what it is sorted by
-    double ratio
+    # one class in one branch: its share there, and in what the node above predicts
     double count
     double parent
 

@@ -15,12 +15,6 @@ cdef int larger_scale_first(const void* a, const void* b) noexcept nogil:
     return 1 if x.branch > y.branch else -1
 
 
-cdef int larger_ratio_first(const void* a, const void* b) noexcept nogil:
-    cdef double x = (<const Share*> a).ratio
-    cdef double y = (<const Share*> b).ratio
-    return 1 if x < y else (-1 if x > y else 0)
-
-
 cdef double slope_sum(int loss, double first, double second, double third, double b,
                       double r) noexcept nogil:
     """G(r): how fast the active branches' loss falls in r, see `alpha_linf`."""
@@ -195,10 +189,12 @@ cdef double shares_multiclass(const double* counts, const double* parent, int32_
 
         sum (q_i - hi u_i)+ = l / 2        sum (lo u_i - q_i)+ = l / 2
 
-    two water-fillings over the ratios q_i / u_i in order; alpha_i = ln(p_i / u_i) - ln(hi lo) / 2
-    and the penalty is lambda ln(hi / lo) / 2. `shares` may be NULL.
+    two water-fillings, solved exactly by Newton's method in a few passes, as both sums are
+    piecewise linear and convex; alpha_i = ln(p_i / u_i) - ln(hi lo) / 2 and the penalty is
+    lambda ln(hi / lo) / 2. `shares` may be NULL.
     """
-    cdef double weight = 0.0, distance = 0.0, sum_q, sum_u, hi = 1.0, lo = 1.0
+    cdef double weight = 0.0, distance = 0.0, hi = 1.0, lo = 1.0, above, below
+    cdef double q_above, u_above, q_below, u_below, counts_above, counts_below
     cdef double u, q, p, gain = 0.0, half
     cdef int32_t i
     for i in range(n):
@@ -210,7 +206,6 @@ cdef double shares_multiclass(const double* counts, const double* parent, int32_
             u = max(parent[i], SMALLEST_SHARE)
             scratch[i].count = counts[i] / weight
             scratch[i].parent = u
-            scratch[i].ratio = scratch[i].count / u
             distance += fabs(scratch[i].count - u)
         half = 0.5 * lam / weight
     if weight <= 0.0 or distance <= 2.0 * half + ROUNDING:
@@ -218,31 +213,34 @@ cdef double shares_multiclass(const double* counts, const double* parent, int32_
             for i in range(n):
                 shares[i] = parent[i]
         return 0.0
-    qsort(scratch, n, sizeof(Share), larger_ratio_first)
-    sum_q = sum_u = 0.0
-    for i in range(n):
-        sum_q += scratch[i].count
-        sum_u += scratch[i].parent
-        hi = (sum_q - half) / sum_u
-        if i + 1 == n or scratch[i + 1].ratio <= hi:
+    # from 1, where both sums are above l / 2, `hi` only rises and `lo` only falls
+    while True:
+        q_above = u_above = q_below = u_below = 0.0
+        for i in range(n):
+            # no branches: which classes count is hard to predict
+            q = scratch[i].count
+            u = scratch[i].parent
+            counts_above = q > hi * u
+            counts_below = q < lo * u
+            q_above += counts_above * q
+            u_above += counts_above * u
+            q_below += counts_below * q
+            u_below += counts_below * u
+        # without any class left they are infinite, or no number
+        above = (q_above - half) / u_above
+        below = (q_below + half) / u_below
+        if not (above > hi or below < lo):
             break
-    sum_q = sum_u = 0.0
-    for i in range(n - 1, -1, -1):
-        sum_q += scratch[i].count
-        sum_u += scratch[i].parent
-        lo = (sum_q + half) / sum_u
-        if i == 0 or scratch[i - 1].ratio >= lo:
-            break
+        if above > hi:
+            hi = above
+        if below < lo:
+            lo = below
     # without penalty a class that the branch lacks would go to minus infinity
     lo = max(lo, SMALLEST_SHARE)
     for i in range(n):
-        u = max(parent[i], SMALLEST_SHARE)
-        q = counts[i] / weight
-        p = q
-        if p > hi * u:
-            p = hi * u
-        if p < lo * u:
-            p = lo * u
+        q = scratch[i].count
+        u = scratch[i].parent
+        p = min(max(q, lo * u), hi * u)
         if q > 0.0:
             gain += q * log(p / u)
         if shares != NULL:

@@ -15,6 +15,7 @@ import math
 import numpy as np
 
 from reference.scaling import RunningScaler
+from reference.shrinkage import Shrinkage
 
 BIAS = "the constant feature"
 SCORE_LIMIT = 1e9
@@ -109,6 +110,7 @@ class ReferenceNonGreedyTree:
         self.class_weights = np.zeros(0)
         self.shown = []  # (target, weight) of every example, of a regressor
         self.mean = self.deviation = np.zeros(len(self.names))
+        self.shrinkage = [Shrinkage() for _ in self.names]
         self.n_learned = 0
         self.in_batch = 0
         self.touched = []
@@ -156,8 +158,11 @@ class ReferenceNonGreedyTree:
             self.class_weights = np.append(self.class_weights, 0.0)
         if self.task == "numbers" and not self.names:
             self.names = list(y)
+            self.shrinkage = [Shrinkage() for _ in y]
         target = self.target_of(y)
         row = {**self.scaler.learn(self.numbers(x)), BIAS: 1.0}
+        if not self.learns_classes:
+            self.judge(row, target, w)
         if self.warm_up:
             self.buffer.append((row, target, w))
         if self.learns_classes:
@@ -393,6 +398,14 @@ class ReferenceNonGreedyTree:
             return guess
         return (leaf.visits * leaf.outputs + GUESS_WEIGHT * guess) / (leaf.visits + GUESS_WEIGHT)
 
+    def judge(self, row, target, w):
+        """See how far the tree is right, before it learns a row."""
+        predicted = np.zeros(len(target))
+        if self.n_learned:
+            predicted = self.prediction(self.leaf_of(row))
+        for judge, said, y in zip(self.shrinkage, predicted, target, strict=True):
+            judge.learn(said, y, w)
+
     # -------------------------------------------------------------------- prediction
 
     def home_of(self, x):
@@ -413,6 +426,8 @@ class ReferenceNonGreedyTree:
             shares = self.predict_proba_one(x)
             return max(shares, key=shares.get, default=None)
         numbers = self.prediction(self.home_of(x)).tolist()
+        if not self.is_paper:
+            numbers = [f(number) for f, number in zip(self.shrinkage, numbers, strict=True)]
         return numbers[0] if self.task == "number" else dict(zip(self.names, numbers, strict=True))
 
     # ----------------------------------------------------------------- trees to start from

@@ -12,6 +12,7 @@ import numpy as np
 
 from reference.lomtree import splitmix64
 from reference.scaling import RunningScaler
+from reference.shrinkage import Shrinkage
 
 SCORE_LIMIT = 1e9
 NORM_OFFSET = 4.0
@@ -162,6 +163,8 @@ class ReferenceSoftTree:
         min_reach, routing, leaf, update, algorithm, seed,
     ):  # fmt: skip
         self.is_number = is_number
+        if learning_rate is None:
+            learning_rate = 0.1 if algorithm == "paper" else 3.0 if is_number else 5.0
         self.learning_rate = learning_rate
         self.penalty = penalty
         self.share = penalty_share
@@ -186,6 +189,7 @@ class ReferenceSoftTree:
         self.targets = []  # as counted
         self.low, self.high = math.inf, -math.inf
         self.mean, self.deviation, self.refresh_at = 0.0, float(self.is_paper), 0
+        self.shrinkage = Shrinkage()
 
     # ------------------------------------------------------------------ the response
 
@@ -221,8 +225,7 @@ class ReferenceSoftTree:
             visits += visit.children
         return visits
 
-    def respond(self, x):
-        row = self.scaler.apply(self.numbers(x))
+    def respond(self, row):
         visits = self.walk(row, 2.0 if self.routing == "hard" else self.min_reach)
         leaf_row = self.leaf_row(row)
         return sum(v.reach * v.node.leaf(leaf_row) for v in visits if not v.node.is_split)
@@ -234,6 +237,8 @@ class ReferenceSoftTree:
             return
         row = self.scaler.learn(self.numbers(x))
         if self.is_number:
+            if not self.is_paper:
+                self.shrinkage.learn(self.number(row), float(y), w)
             self.learn_row(row, self.standardised(float(y)), w)
             return
         if y not in self.labels:
@@ -484,19 +489,24 @@ class ReferenceSoftTree:
 
     # --------------------------------------------------------------------- prediction
 
+    def number(self, row):
+        """What the tree predicts."""
+        if not self.targets:
+            return 0.0
+        predicted = self.mean + self.deviation * self.respond(row)[0]
+        return min(max(predicted, self.low), self.high)
+
     def predict_one(self, x):
         if self.is_number:
-            if not self.targets:
-                return 0.0
-            predicted = self.mean + self.deviation * self.respond(x)[0]
-            return min(max(predicted, self.low), self.high)
+            number = self.number(self.scaler.apply(self.numbers(x)))
+            return number if self.is_paper else self.shrinkage(number)
         shares = self.predict_proba_one(x)
         return max(shares, key=shares.get) if shares else None
 
     def predict_proba_one(self, x):
         if len(self.labels) < 2:
             return dict.fromkeys(self.labels, 1.0)
-        response = self.respond(x)
+        response = self.respond(self.scaler.apply(self.numbers(x)))
         if len(self.labels) == 2:
             right = sigmoid(response[0])
             return dict(zip(self.labels, [1.0 - right, right], strict=True))
