@@ -11,6 +11,151 @@ from streamtree._core.types cimport Parts
 
 cdef float UNMET = -1e4
 
+cdef extern from *:
+    """
+    #include <math.h>
+    #include <stddef.h>
+    #include <stdint.h>
+    #include <stdlib.h>
+    /* Where the loader can choose, loops over classes exist for two generations of processors.
+       They give the same bits: lanes never mix. */
+    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
+    #define STREAMTREE_CLONES __attribute__((target_clones("avx2", "default")))
+    #else
+    #define STREAMTREE_CLONES
+    #endif
+    /* scores[s] += sum of values[i] * records[slots[i]][s], for a multiple of 8 scores */
+    STREAMTREE_CLONES static void streamtree_add_scores(
+        const float *records, size_t width, const int32_t *slots, const float *values,
+        ptrdiff_t n, float *scores, int n_scores)
+    {
+    #if defined(__GNUC__)
+        typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
+        for (int block = 0; block < n_scores; block += 8) {
+            eight sums = *(const eight *) (scores + block);
+            for (ptrdiff_t i = 0; i < n; i++)
+                if (slots[i] >= 0)
+                    sums += values[i]
+                            * *(const eight *) (records + (size_t) slots[i] * width + block);
+            *(eight *) (scores + block) = sums;
+        }
+    #else
+        for (ptrdiff_t i = 0; i < n; i++)
+            for (int s = 0; s < n_scores && slots[i] >= 0; s++)
+                scores[s] += values[i] * records[(size_t) slots[i] * width + s];
+    #endif
+    }
+    /* the same for two scores, in two lanes so that one sum need not wait for the other */
+    static void streamtree_add_two_scores(
+        const float *records, const int32_t *slots, const float *values, ptrdiff_t n,
+        float *scores)
+    {
+        float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (ptrdiff_t i = 0; i < n; i++) {
+            if (slots[i] < 0)
+                continue;
+            const float *record = records + (size_t) slots[i] * 4;
+            float *lane = sums + 2 * (i & 1);
+            lane[0] += values[i] * record[0];
+            lane[1] += values[i] * record[1];
+        }
+        scores[0] += sums[0] + sums[2];
+        scores[1] += sums[1] + sums[3];
+    }
+    /* records[slots[i]][s] -= steps[i] * slopes[s] */
+    STREAMTREE_CLONES static void streamtree_step(
+        float *records, size_t width, const int32_t *slots, const float *steps, ptrdiff_t n,
+        const float *slopes, int n_scores)
+    {
+    #if defined(__GNUC__)
+        typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
+        for (int block = 0; block < n_scores; block += 8) {
+            const eight slope = *(const eight *) (slopes + block);
+            for (ptrdiff_t i = 0; i < n; i++) {
+                eight *record = (eight *) (records + (size_t) slots[i] * width + block);
+                *record -= steps[i] * slope;
+            }
+        }
+    #else
+        for (ptrdiff_t i = 0; i < n; i++)
+            for (int s = 0; s < n_scores; s++)
+                records[(size_t) slots[i] * width + s] -= steps[i] * slopes[s];
+    #endif
+    }
+    """
+    void add_scores "streamtree_add_scores"(
+        const float* records, size_t width, const int32_t* slots, const float* values,
+        Py_ssize_t n, float* scores, int n_scores
+    ) noexcept nogil
+    void add_two_scores "streamtree_add_two_scores"(
+        const float* records, const int32_t* slots, const float* values, Py_ssize_t n,
+        float* scores
+    ) noexcept nogil
+    void step "streamtree_step"(
+        float* records, size_t width, const int32_t* slots, const float* steps, Py_ssize_t n,
+        const float* slopes, int n_scores
+    ) noexcept nogil
+    float sqrtf(float x) noexcept nogil
+
+
+cdef inline void add_table(
+    const Table* table, int32_t stride, const int32_t* slots, const float* values, Py_ssize_t n,
+    float* scores
+) noexcept nogil:
+    """Add to the scores what n parts say; a slot of -1 says nothing."""
+    cdef const float* records = <const float*> table.records
+    if table.capacity == 0:
+        return
+    if stride == 1:
+        add_two_scores(records, slots, values, n, scores)
+    else:
+        add_scores(
+            records, 2 * record_width(stride), slots, values, n, scores, RATES * stride
+        )
+
+
+cdef inline void train_table(
+    Table* table, int32_t stride, const int32_t* slots, const float* values, float* steps,
+    Py_ssize_t n, float square, float keep, const float* slopes
+) noexcept nogil:
+    cdef int n_scores = RATES * stride, width = 2 * record_width(stride)
+    cdef float* records = <float*> table.records
+    cdef float* record
+    cdef Py_ssize_t i
+    for i in range(n):
+        record = &records[<size_t> slots[i] * width + n_scores]
+        record[0] = keep * record[0] + square * values[i] * values[i]
+        steps[i] = record[0]
+    # roots and quotients alone, so that the compiler takes several at once
+    for i in range(n):
+        steps[i] = values[i] / sqrtf(steps[i] + <float> 1e-30)
+    if stride == 1:
+        for i in range(n):
+            record = &records[<size_t> slots[i] * width]
+            record[0] -= steps[i] * slopes[0]
+            record[1] -= steps[i] * slopes[1]
+    else:
+        step(records, width, slots, steps, n, slopes, n_scores)
+
+
+cdef void train_parts(
+    LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, const int32_t* slots,
+    float square, float keep, const float* slopes
+) noexcept nogil:
+    """One AdaGrad step of fading memory; `slopes` are those of the scores, times their rates.
+
+    `square` is the squared gradient of the scores, which is shared: then a part takes one root
+    instead of one for every class.
+    """
+    train_table(
+        &model.linear, model.stride, slots, parts.values, parts.steps, n_linear, square, keep,
+        slopes,
+    )
+    train_table(
+        &model.knots, model.stride, &slots[n_linear], &parts.values[n_linear], parts.steps,
+        n - n_linear, square, keep, slopes,
+    )
+
 
 cdef void find_parts(
     const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, int32_t* slots
@@ -43,12 +188,12 @@ cdef void respond(
     cdef float scores[RATES * MOST_CLASSES]
     cdef int32_t stride = model.stride, k
     cdef float* p
-    cdef float* score
+    cdef const float* score
     cdef float largest, total, small
     cdef int rate
     memset(scores, 0, RATES * stride * sizeof(float))
-    add_scores(&model.linear, stride, slots, parts.values, n_linear, scores)
-    add_scores(
+    add_table(&model.linear, stride, slots, parts.values, n_linear, scores)
+    add_table(
         &model.knots, stride, &slots[n_linear], &parts.values[n_linear], n - n_linear, scores
     )
     for rate in range(RATES):
@@ -64,14 +209,15 @@ cdef void respond(
         largest = score[0]
         for k in range(1, stride):
             largest = max(largest, score[k])
+        # the probabilities of classes beyond n_classes are zero, their bias is UNMET
         for k in range(stride):
-            score[k] = expf(score[k] - largest)
+            p[k] = expf(score[k] - largest)
         total = 0.0
         for k in range(stride):
-            total += score[k]
-        total = 1.0 / total
-        for k in range(min(stride, n_classes)):
-            p[k] = total * score[k]
+            total += p[k]
+        total = <float> 1.0 / total
+        for k in range(stride):
+            p[k] *= total
         for k in range(stride, n_classes):
             p[k] = 0.0
 

@@ -10,7 +10,7 @@ from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.math cimport NAN, isinf, isnan
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
@@ -55,10 +55,11 @@ cdef class RowBuffer:
         free(self.parts.steps)
         free(self.parts.top_slots)
         free(self.parts.own_slots)
+        free(self.parts.order)
 
     def __sizeof__(self):
         cdef size_t per_value = 2 * sizeof(int32_t) + 2 * sizeof(double)
-        per_value += PARTS * (3 * sizeof(int32_t) + 2 * sizeof(float))
+        per_value += sizeof(uint64_t) + PARTS * (3 * sizeof(int32_t) + 2 * sizeof(float))
         return object.__sizeof__(self) + self.capacity * per_value
 
     cdef int reserve(self, Py_ssize_t capacity) except -1 nogil:
@@ -77,6 +78,7 @@ cdef class RowBuffer:
         self.parts.steps = <float*> regrown(self.parts.steps, parts * sizeof(float))
         self.parts.top_slots = <int32_t*> regrown(self.parts.top_slots, parts * sizeof(int32_t))
         self.parts.own_slots = <int32_t*> regrown(self.parts.own_slots, parts * sizeof(int32_t))
+        self.parts.order = <uint64_t*> regrown(self.parts.order, capacity * sizeof(uint64_t))
         self.capacity = capacity
         return 0
 

@@ -804,14 +804,14 @@ cdef class LomTreeCore(ClassifierCore):
 
     def predict_topk_one(self, x, Py_ssize_t count):
         """The `count` most likely (label, probability) pairs; costs O(classes of the leaf)."""
-        cdef int32_t node, slot, label, majority, top
+        cdef int32_t node, slot, label, majority, modelled
         cdef const Table* table
         cdef double total, rest
         if self.models is not None:
             return ClassifierCore.predict_topk_one(self, x, count)
         self.begin_predicting()
         try:
-            node = self._leaf(self.read_known(x).row(), &top)
+            node = self._leaf(self.read_known(x).row(), &modelled)
         finally:
             self.n_predicting -= 1
         if self.labels.size == 0:

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 from streamtree._core.additive cimport LeafModel
 from streamtree._core.scaling cimport ColumnScaler
@@ -78,6 +78,7 @@ cdef class ModelLeaves:
     cdef uint32_t* hashes           # of the names of the columns
     cdef int32_t n_hashes
     cdef int32_t hashes_capacity
+    cdef uint64_t* full_order       # of a row that lists all columns
     cdef bint is_adaptive
     cdef int32_t max_classes
     cdef double mean_norm           # of the rows in parts
@@ -95,6 +96,7 @@ cdef class ModelLeaves:
     cdef void crowd(self, int32_t node) noexcept nogil
     cdef void hand_places(self, int32_t node, int32_t heir) noexcept nogil
     cdef bint goes_right(self, int32_t node, const Row* row) noexcept nogil
+    cdef const uint64_t* order(self, const Row* row) noexcept nogil
     cdef void read(self, Reading* reading) noexcept nogil
     cdef int32_t predict(self, Reading* reading, int32_t top, int32_t leaf) noexcept nogil
     cdef bint predict_proba(self, Reading* reading, int32_t top, int32_t leaf,

@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 from streamtree._core.features cimport stable_hash
 from streamtree._core.additive cimport (
     KNOTS, MOST_CLASSES, RATES, LeafModel, clone_model, expf, fabsf, find_parts, free_model, has_met,
-    logf, make_parts, meet, model_bytes, record_width, respond, train_records,
+    logf, make_parts, meet, model_bytes, record_width, respond, train_parts,
 )
 from streamtree._core.memory cimport regrown
 from streamtree._core.rng cimport splitmix64
@@ -36,6 +36,7 @@ cdef enum:
     OWN = RATES
     LOOKS_PER_ROUND = 10
     GRACE_PERIODS = 5       # between two looks
+    MOST_ORDERED = 1000     # columns that are ordered once and not by row
 
 # Knots lie at -2, -1.5, ... 1.5 scales; what is beyond counts as the last one.
 cdef double FIRST_KNOT = -2.0
@@ -55,6 +56,23 @@ cdef float LEAST_SLOPE = 0.1
 cdef double MOST_WEIGHT = 1e6
 # A side with a smaller share of the rows is no side.
 cdef double MIN_SIDE = 0.03
+
+
+cdef void sort_words(uint64_t* words, Py_ssize_t n) noexcept nogil:
+    """Shell sort: rows are short, and mostly in order already."""
+    cdef Py_ssize_t gap = 1, i, j
+    cdef uint64_t word
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            word = words[i]
+            j = i
+            while j >= gap and words[j - gap] > word:
+                words[j] = words[j - gap]
+                j -= gap
+            words[j] = word
+        gap //= 3
 
 
 cdef double normal_quantile(double tail) noexcept nogil:
@@ -93,12 +111,13 @@ cdef class ModelLeaves:
             self.free_state(node)
         free(self.sites)
         free(self.hashes)
+        free(self.full_order)
 
     def __sizeof__(self):
         cdef int32_t node
         cdef const State* state
         cdef size_t total = self.capacity * sizeof(Site)
-        total += self.hashes_capacity * sizeof(uint32_t)
+        total += self.hashes_capacity * (sizeof(uint32_t) + sizeof(uint64_t))
         for node in range(self.capacity):
             state = self.sites[node].state
             if state != NULL:
@@ -114,9 +133,17 @@ cdef class ModelLeaves:
         if self.n_hashes == capacity:
             capacity += capacity // 2 + 8
             self.hashes = <uint32_t*> regrown(self.hashes, capacity * sizeof(uint32_t))
+            self.full_order = <uint64_t*> regrown(
+                self.full_order, capacity * sizeof(uint64_t)
+            )
             self.hashes_capacity = capacity
         self.hashes[self.n_hashes] = <uint32_t> splitmix64(value)
+        self.full_order[self.n_hashes] = (
+            <uint64_t> self.hashes[self.n_hashes] << 32 | <uint32_t> self.n_hashes
+        )
         self.n_hashes += 1
+        if self.n_hashes <= MOST_ORDERED:
+            sort_words(self.full_order, self.n_hashes)
         return 0
 
     cdef int reserve(self, int32_t capacity) except -1 nogil:
@@ -195,30 +222,48 @@ cdef class ModelLeaves:
     cdef bint goes_right(self, int32_t node, const Row* row) noexcept nogil:
         return value_of(row, self.sites[node].column) > self.sites[node].threshold
 
+    cdef const uint64_t* order(self, const Row* row) noexcept nogil:
+        """Where the values of a row are, in the low halves of words that ascend.
+
+        Sums go by the hashes of the names, so that the order of the columns is no matter: with
+        single precision it would be.
+        """
+        cdef uint64_t* order = row.parts.order
+        cdef Py_ssize_t i
+        if row.is_full and row.n == self.n_hashes <= MOST_ORDERED:
+            return self.full_order
+        for i in range(row.n):
+            order[i] = <uint64_t> self.hashes[row.columns[i]] << 32 | <uint64_t> i
+        sort_words(order, row.n)
+        return order
+
     cdef void read(self, Reading* reading) noexcept nogil:
         """Read a row in parts: the bias and the values, then the knots around them."""
         cdef const Row* row = &reading.row
+        cdef const uint64_t* order = self.order(row)
         cdef Parts* parts = &reading.row.parts
-        cdef Py_ssize_t i, n = row.n + 1
+        cdef Py_ssize_t i, k, n = row.n + 1
         cdef int32_t knot
         cdef double place
         parts.keys[0] = 0
         parts.values[0] = 1.0
         for i in range(row.n):
-            parts.keys[i + 1] = row.columns[i] + 1
-            parts.values[i + 1] = <float> row.values[i]
+            k = <uint32_t> order[i]
+            parts.keys[i + 1] = row.columns[k] + 1
+            parts.values[i + 1] = <float> row.values[k]
         reading.n_linear = n
         if self.is_adaptive:
             for i in range(row.n):
-                if not self.scaler.varies(row.columns[i]):
+                k = <uint32_t> order[i]
+                if not self.scaler.varies(row.columns[k]):
                     continue
-                place = (row.values[i] - FIRST_KNOT) / KNOT_DISTANCE
+                place = (row.values[k] - FIRST_KNOT) / KNOT_DISTANCE
                 place = min(max(place, 0.0), <double> (KNOTS - 1))
                 knot = min(<int32_t> place, KNOTS - 2)
                 place -= knot
-                parts.keys[n] = KNOTS * row.columns[i] + knot
+                parts.keys[n] = KNOTS * row.columns[k] + knot
                 parts.values[n] = <float> (1.0 - place)
-                parts.keys[n + 1] = KNOTS * row.columns[i] + knot + 1
+                parts.keys[n + 1] = KNOTS * row.columns[k] + knot + 1
                 parts.values[n + 1] = <float> place
                 n += 2
         reading.n = n
@@ -334,7 +379,7 @@ cdef class ModelLeaves:
             return False
         weight = min(weight, MOST_WEIGHT)
         for i in range(reading.n):
-            norm += parts.values[i] * parts.values[i]
+            norm += <double> parts.values[i] * parts.values[i]
         self.rows += 1.0
         self.mean_norm += (norm - self.mean_norm) / self.rows
         n_classes = self.mix(reading, top, leaf, probabilities, mixed)
@@ -396,14 +441,7 @@ cdef class ModelLeaves:
                 slopes[r * model.stride + k] = rate * (p[r * MOST_CLASSES + k] - (k == place))
             for k in range(n_classes, model.stride):
                 slopes[r * model.stride + k] = 0.0
-        train_records(
-            &model.linear, model.stride, slots, parts.values, parts.steps, n_linear, square,
-            <float> self.keep, slopes,
-        )
-        train_records(
-            &model.knots, model.stride, &slots[n_linear], &parts.values[n_linear], parts.steps,
-            n - n_linear, square, <float> self.keep, slopes,
-        )
+        train_parts(model, parts, n_linear, n, slots, square, <float> self.keep, slopes)
         return 0
 
     # --------------------------------------------------------------- the split

@@ -1,16 +1,17 @@
 """The one shape in which every example reaches a learner."""
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint64_t
 
 
 cdef struct Parts:
     # A row as leaf models read it, see additive.pxd: keys of linear weights, then of knots.
-    # Room for three numbers a value, and one.
+    # Room for three numbers a value, and one. `order` has room for a number a value.
     int32_t* keys
     float* values
     float* steps
     int32_t* top_slots
     int32_t* own_slots
+    uint64_t* order
 
 
 cdef struct Row:
