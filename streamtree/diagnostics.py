@@ -132,7 +132,7 @@ def tree_criteria(
     >>> from river import datasets
     >>> from streamtree import LOMTreeClassifier
     >>> from streamtree.diagnostics import tree_criteria
-    >>> model = LOMTreeClassifier()
+    >>> model = LOMTreeClassifier(leaf_model="majority")
     >>> for x, y in datasets.ImageSegments():
     ...     model.learn_one(x, y)
     >>> print(f"{tree_criteria(model)['gini']:.3f} of {1 - 1 / 7:.3f} with one leaf")
@@ -287,6 +287,7 @@ def leaf_of(model: LOMTreeClassifier, X: Any) -> NDArray[np.int64]:
 
 def _routed(model: LOMTreeClassifier, tree: dict[str, Any], X: Any) -> NDArray[np.int64]:
     links, stats, models = tree["links"], tree["nodes"], tree["models"]
+    splits = tree["leaf_models"]
     reached = [np.empty(0, dtype=np.int64)]
     for block in _blocks(X, tree["features"]):
         if model.algorithm == "stream":
@@ -303,10 +304,13 @@ def _routed(model: LOMTreeClassifier, tree: dict[str, Any], X: Any) -> NDArray[n
             if links["left"][node] < 0 or not len(rows):
                 leaf[rows] = node
                 continue
-            slots = slice(models["starts"][node], models["starts"][node + 1])
-            met, weights = models["keys"][slots], models["records"][slots, 0]
-            with np.errstate(over="ignore", invalid="ignore"):
-                goes_right = stats["bias"][node] + block[np.ix_(rows, met)] @ weights > 0
+            if splits is not None and splits["columns"][node] >= 0:
+                goes_right = block[rows, splits["columns"][node]] > splits["thresholds"][node]
+            else:
+                slots = slice(models["starts"][node], models["starts"][node + 1])
+                met, weights = models["keys"][slots], models["records"][slots, 0]
+                with np.errstate(over="ignore", invalid="ignore"):
+                    goes_right = stats["bias"][node] + block[np.ix_(rows, met)] @ weights > 0
             pending.append((links["left"][node], rows[~goes_right]))
             pending.append((links["right"][node], rows[goes_right]))
         reached.append(leaf)
@@ -406,7 +410,7 @@ class Recorder:
     >>> from streamtree import LOMTreeClassifier
     >>> from streamtree.diagnostics import Recorder
 
-    >>> recorder = Recorder(LOMTreeClassifier(), spacing=1.5)
+    >>> recorder = Recorder(LOMTreeClassifier(leaf_model="majority"), spacing=1.5)
     >>> for x, y in datasets.ImageSegments():
     ...     recorder.learn_one(x, y)
     >>> for record in [recorder.records[0], recorder.record()]:

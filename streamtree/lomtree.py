@@ -126,7 +126,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         swap_resistance: float = 4.0,
         learning_rate: float = 5.0,
         loss: str = "hinge",
-        forgetting: float = 0.001,
+        forgetting: float = 0.003,
         grace_period: float = 20.0,
         delta: float = 0.3,
         algorithm: str = "stream",
@@ -196,6 +196,8 @@ class LOMTreeClassifier(StreamTreeClassifier):
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
         yield {"algorithm": "paper", "learning_rate": 0.25, "max_splits": 20}
+        yield {"leaf_model": "majority", "max_splits": 100}
+        yield {"leaf_model": "softmax", "max_leaf_classes": 3, "grace_period": 5.0, "seed": 1}
 
     def _views(self) -> list[inspection.NodeView]:
         state = self.snapshot()

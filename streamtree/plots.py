@@ -53,7 +53,7 @@ def plot_accuracy(
     >>> from streamtree import LOMTreeClassifier
     >>> from streamtree.diagnostics import Recorder
     >>> from streamtree.plots import plot_accuracy
-    >>> recorder = Recorder(LOMTreeClassifier())
+    >>> recorder = Recorder(LOMTreeClassifier(leaf_model="majority"))
     >>> for x, y in datasets.ImageSegments():
     ...     recorder.learn_one(x, y)
     >>> last = recorder.record()

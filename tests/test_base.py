@@ -133,7 +133,9 @@ def blob_model(**params):
 def test_a_mutated_parameter_reaches_the_core(name, value, how):
     """Before any learning a mutated model must be the model made with that value."""
     # few splits, or there is no swap to resist
-    base = {"grace_period": 5, "max_splits": 5, "swap_resistance": 2.0}
+    base = {
+        "grace_period": 5, "max_splits": 5, "swap_resistance": 2.0, "leaf_model": "majority",
+    }  # fmt: skip
     changed, made = LOMTreeClassifier(**base), LOMTreeClassifier(**{**base, name: value})
     untouched = LOMTreeClassifier(**base)
     if how == "mutate":
@@ -344,7 +346,7 @@ def test_a_snapshot_is_a_copy():
 def test_a_pickle_loads_in_another_process():
     from isolated import run_isolated
 
-    model = blob_model()
+    model = blob_model(leaf_model="majority")
     X, _ = blobs(20, classes=5, features=4, spread=3.0)
     output = run_isolated(
         f"""

@@ -145,7 +145,7 @@ def test_a_string_is_a_category_of_its_feature():
 
 def test_a_category_is_the_indicator_of_its_value():
     """The same stream with indicators spelled out gives the same model but for the names."""
-    with_text, spelled = LOMTreeClassifier(grace_period=5), LOMTreeClassifier(grace_period=5)
+    with_text, spelled = LOMTreeClassifier(leaf_model="majority", grace_period=5), LOMTreeClassifier(leaf_model="majority", grace_period=5)
     rng = np.random.default_rng(0)
     for _ in range(300):
         colour, shape, y = "rgb"[rng.integers(3)], "ab"[rng.integers(2)], int(rng.integers(3))
@@ -173,7 +173,7 @@ def test_a_feature_may_be_a_number_here_and_a_string_there():
         "forgetting": 0.003, "grace_period": 5.0, "delta": 0.1, "algorithm": "stream",
         "seed": None,
     }  # fmt: skip
-    model, reference = LOMTreeClassifier(**params), ReferenceLOMTree(**params)
+    model, reference = LOMTreeClassifier(leaf_model="majority", **params), ReferenceLOMTree(**params)
     for _ in range(400):
         y = int(rng.integers(3))
         value = "low" if rng.random() < 0.5 and y == 0 else float(y + rng.normal() / 3)
@@ -187,7 +187,7 @@ def test_a_feature_may_be_a_number_here_and_a_string_there():
 
 def test_a_tuple_name_is_not_a_category():
     """("colour", "red") as a name and "red" under "colour" are two columns, after a trip too."""
-    model, apart = LOMTreeClassifier(grace_period=5), LOMTreeClassifier(grace_period=5)
+    model, apart = LOMTreeClassifier(leaf_model="majority", grace_period=5), LOMTreeClassifier(leaf_model="majority", grace_period=5)
     for i in range(200):
         tuple_value, colour = float((i * i) % 7), "red" if i % 3 else "blue"
         model.learn_one({("colour", "red"): tuple_value, "colour": colour}, i % 2)
@@ -218,7 +218,8 @@ def test_the_name_of_a_category_is_refused(value):
 @given(pool=st.lists(names, min_size=1, max_size=5, unique=True), data=st.data())
 def test_any_hashable_is_a_name(pool, data):
     """The same stream under the names 0, 1, 2, ... gives the same model but for the names."""
-    model, plain = LOMTreeClassifier(grace_period=3), LOMTreeClassifier(grace_period=3)
+    params = {"grace_period": 3, "leaf_model": "majority"}  # others go by names
+    model, plain = LOMTreeClassifier(**params), LOMTreeClassifier(**params)
     for i in range(20):
         row = data.draw(st.dictionaries(st.integers(0, len(pool) - 1), st.floats(-9, 9)))
         model.learn_one({pool[j]: v for j, v in row.items()}, i % 3)

@@ -82,7 +82,7 @@ def test_many_predictions_keep_awkward_labels(pair):
 
 
 def test_equal_labels_are_one_class_under_the_first():
-    model = LOMTreeClassifier()
+    model = LOMTreeClassifier(leaf_model="majority")
     for y in (True, 1, 1.0, np.int64(1), np.True_, np.float32(1)):
         model.learn_one({"a": 1.0}, y)
     model.learn_one({"a": 1.0}, 0)
@@ -210,7 +210,7 @@ def test_every_kind_of_number_is_a_weight(w):
 
 def test_weights_count_as_repetitions_where_they_must():
     """Votes, sizes and probabilities of a leaf: one example of weight 3 is three of weight 1."""
-    heavy, thrice = LOMTreeClassifier(), LOMTreeClassifier()
+    heavy, thrice = LOMTreeClassifier(leaf_model="majority"), LOMTreeClassifier(leaf_model="majority")
     for y, w in (("a", 3), ("b", 2)):
         heavy.learn_one({"f": 1.0}, y, w=w)
         for _ in range(w):

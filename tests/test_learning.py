@@ -58,7 +58,7 @@ def test_a_hundred_classes():
 def test_depth_is_logarithmic_in_the_classes(classes):
     """Chains of a hundred levels are what a tree without a reason to split ends in."""
     X, y = blobs(30_000, classes, features=16, spread=3.0, seed=2)
-    model = LOMTreeClassifier()
+    model = LOMTreeClassifier(leaf_model="majority")
     model.learn_many(X, y)
     assert model.n_splits > classes / 4
     assert model.summary["mean_depth"] <= 2 * math.log2(classes) + 4
@@ -94,13 +94,15 @@ def test_on_random_labels_it_says_the_majority():
     assert max(lost) < 0.08
 
 
+@pytest.mark.parametrize(("leaf_model", "least"), [("majority", 0.88), ("adaptive", 0.875)])
 @pytest.mark.parametrize("seed", range(4))
-def test_it_never_falls_below_the_majority_by_much(seed):
+def test_it_never_falls_below_the_majority_by_much(seed, leaf_model, least):
     """Unbalanced and overlapping: nine of ten examples are of one class."""
     rng = np.random.default_rng(seed)
     y = (rng.random(6000) < 0.1).astype(int)
     X = rng.normal(size=(6000, 4)) + y[:, None] * 0.5
-    assert prequential_accuracy_many(LOMTreeClassifier(), X, y) > 0.88
+    model = LOMTreeClassifier(leaf_model=leaf_model)
+    assert prequential_accuracy_many(model, X, y) > least
 
 
 def test_a_stream_that_changes_is_followed():

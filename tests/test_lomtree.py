@@ -136,7 +136,7 @@ def assert_same_scales(model, reference):
 
 def follow(params, rows, labels, weights):
     """Run both side by side, compare after every example, return the compiled model."""
-    model, reference = LOMTreeClassifier(**params), ReferenceLOMTree(**params)
+    model, reference = LOMTreeClassifier(leaf_model="majority", **params), ReferenceLOMTree(**params)
     for x, y, w in zip(rows, labels, weights, strict=True):
         assert model.predict_one(x) == reference.predict_one(x)
         model.learn_one(x, y, w=w)
@@ -239,6 +239,7 @@ def test_swaps_never_lose_the_root(algorithm, seed):
     X, y = blobs(4000, classes=4, features=6, spread=3.0, seed=seed, rare=3)
     rows, labels = as_dicts(X), y.tolist()
     model = LOMTreeClassifier(
+        leaf_model="majority",
         max_splits=3,
         swap_resistance=4.0,
         algorithm=algorithm,
@@ -267,6 +268,7 @@ def test_swaps_happen_where_a_rare_class_holds_a_leaf(algorithm):
         start = np.random.default_rng(seed).permutation(start)
         index = np.concatenate([start, np.arange(4000)])
         model = LOMTreeClassifier(
+            leaf_model="majority",
             max_splits=3,
             swap_resistance=4.0,
             algorithm=algorithm,

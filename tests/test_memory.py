@@ -29,14 +29,14 @@ def sparse_model(classes=50, columns=5000, n=6000):
     y = rng.integers(classes, size=n)
     X = sp.random_array((n, columns), density=10 / columns, rng=rng, format="csr")
     X = sp.hstack([X, sp.csr_array(np.eye(classes)[y])], format="csr")
-    model = LOMTreeClassifier(grace_period=5, delta=0.5)
+    model = LOMTreeClassifier(leaf_model="majority", grace_period=5, delta=0.5)
     model.learn_many(X, y)
     return model
 
 
 def dense_model(classes=50, columns=30, n=6000):
     X, y = blobs(n, classes, columns, spread=2.0)
-    model = LOMTreeClassifier()
+    model = LOMTreeClassifier(leaf_model="majority")
     model.learn_many(X, y)
     return model
 
@@ -83,7 +83,7 @@ def test_the_process_grows_by_what_is_reported(kind):
 
 def test_sizeof_grows_with_the_tree():
     X, y = blobs(6000, classes=50, features=8, spread=3.0)
-    model = LOMTreeClassifier()
+    model = LOMTreeClassifier(leaf_model="majority")
     sizes, nodes = [sys.getsizeof(model._core)], [1]
     for part in np.array_split(np.arange(6000), 12):
         model.learn_many(X[part], y[part])

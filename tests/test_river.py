@@ -192,11 +192,15 @@ def test_within_for_two_classes(name):
 def test_members_of_an_ensemble_differ():
     """Bagging draws weights; a seed of its own gives a member another tree even without."""
     X, y = blobs(2000, classes=20, features=6, spread=2.0)
-    models = [LOMTreeClassifier(seed=seed) for seed in (None, 0, 1, 2)]
+    models = [LOMTreeClassifier(seed=seed, leaf_model="majority") for seed in (None, 0, 1, 2)]
     for model in models:
         model.learn_many(X, y)
     assert len({pickle.dumps(model.snapshot()["nodes"]) for model in models}) == 4
-    again = LOMTreeClassifier(seed=2)
+    searches = [LOMTreeClassifier(seed=seed) for seed in (0, 1, 2)]
+    for model in searches:
+        model.learn_many(X, y)
+    assert len({pickle.dumps(model.snapshot()["leaf_models"]) for model in searches}) == 3
+    again = LOMTreeClassifier(seed=2, leaf_model="majority")
     again.learn_many(X, y)
     assert pickle.dumps(again) == pickle.dumps(models[-1])
 

@@ -242,8 +242,6 @@ cdef int meet(
     cdef int32_t slot
     cdef float* bias
     cdef int rate
-    if model.stride == 0:
-        model.stride = 1
     if n_classes > 2 and place >= (model.stride if model.stride > 1 else 0):
         widen(model, min((n_classes + n_classes // 4 + 3) // 4 * 4, MOST_CLASSES), n_columns)
     if model.stride == 1:

@@ -135,7 +135,7 @@ cdef class LomTreeCore(ClassifierCore):
         self.seed = 0 if seed is None else seed
         self.scaler = ColumnScaler(not literal)
         if leaf_model != "majority":
-            self.models = ModelLeaves(self.scaler, leaf_model == "adaptive")
+            self.models = ModelLeaves(self.scaler, leaf_model == "adaptive", self.seed)
         self.configure(**settings)
         self.tree = BinaryTree()
         self._reserve(1)
@@ -158,7 +158,7 @@ cdef class LomTreeCore(ClassifierCore):
         self.leaf_learning_rate = leaf_learning_rate
         if self.models is not None:
             self.models.configure(
-                max_classes=max_leaf_classes, learning_rate=leaf_learning_rate, keep=keep,
+                max_classes=max_leaf_classes, learning_rate=leaf_learning_rate,
                 grace_period=grace_period, delta=delta,
             )
 

@@ -83,7 +83,7 @@ cdef class ModelLeaves:
     cdef int32_t max_classes
     cdef double mean_norm           # of the rows in parts
     cdef double rows
-    cdef double keep
+    cdef uint64_t seed
     cdef double learning_rate
     cdef double grace_period
     cdef double delta

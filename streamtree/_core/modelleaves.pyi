@@ -8,13 +8,12 @@ BUCKETS: int
 
 @final
 class ModelLeaves:
-    def __init__(self, scaler: ColumnScaler, is_adaptive: bool) -> None: ...
+    def __init__(self, scaler: ColumnScaler, is_adaptive: bool, seed: int) -> None: ...
     def configure(
         self,
         *,
         max_classes: int,
         learning_rate: float,
-        keep: float,
         grace_period: float,
         delta: float,
     ) -> None: ...

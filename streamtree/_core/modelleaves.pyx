@@ -42,6 +42,8 @@ cdef enum:
 cdef double FIRST_KNOT = -2.0
 cdef double KNOT_DISTANCE = 0.5
 cdef float[RATES] RELATIVE_RATES = [1.0, 8.0]
+# of the sums of squared gradients, at every step of a model
+cdef float KEPT = 0.999
 # added to the mean squared norm of the rows, by which rates are divided
 cdef double NORM_OFFSET = 4.0
 # of the losses by which experts are weighed
@@ -91,17 +93,17 @@ cdef class ModelLeaves:
     `top` is the first node on a way that has a model, which may be the leaf itself.
     """
 
-    def __cinit__(self, ColumnScaler scaler, bint is_adaptive):
+    def __cinit__(self, ColumnScaler scaler, bint is_adaptive, uint64_t seed):
         self.scaler = scaler
+        self.seed = seed
         self.is_adaptive = is_adaptive
         self.mean_norm = 1.0
 
-    def configure(self, *, int32_t max_classes, double learning_rate, double keep,
-                  double grace_period, double delta):
+    def configure(self, *, int32_t max_classes, double learning_rate, double grace_period,
+                  double delta):
         """Set what may change while the tree grows."""
         self.max_classes = max_classes
         self.learning_rate = learning_rate
-        self.keep = keep
         self.grace_period = grace_period
         self.delta = delta
 
@@ -169,6 +171,7 @@ cdef class ModelLeaves:
             free(state)
             with gil:
                 raise MemoryError("streamtree: the model found no memory to grow")
+        state.model.stride = 1
         self.sites[node].state = state
         weigh(state, True)
         return 0
@@ -420,7 +423,7 @@ cdef class ModelLeaves:
         cdef int32_t k
         cdef bint is_complete = True
         cdef int r
-        if model.stride == 0 or not has_met(model, place):
+        if not has_met(model, place):
             meet(model, place, n_classes, self.scaler.size)
             find_parts(model, parts, n_linear, n, slots)
             respond(model, parts, n_linear, n, slots, n_classes, fresh)
@@ -441,7 +444,7 @@ cdef class ModelLeaves:
                 slopes[r * model.stride + k] = rate * (p[r * MOST_CLASSES + k] - (k == place))
             for k in range(n_classes, model.stride):
                 slopes[r * model.stride + k] = 0.0
-        train_parts(model, parts, n_linear, n, slots, square, <float> self.keep, slopes)
+        train_parts(model, parts, n_linear, n, slots, square, KEPT, slopes)
         return 0
 
     # --------------------------------------------------------------- the split
@@ -508,7 +511,7 @@ cdef class ModelLeaves:
         if row.n == 0:
             return
         for m in range(CANDIDATES):
-            seed = splitmix64((<uint64_t> leaf << 32) ^ (<uint64_t> looks << 8) ^ m)
+            seed = splitmix64(self.seed ^ (<uint64_t> leaf << 32) ^ (<uint64_t> looks << 8) ^ m)
             best = 0
             best_word = 0
             for i in range(row.n):

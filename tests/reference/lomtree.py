@@ -94,8 +94,9 @@ class ReferenceLOMTree:
 
     def __init__(
         self, max_splits, swap_resistance, learning_rate, loss, forgetting, grace_period, delta,
-        algorithm, seed,
+        algorithm, seed, leaf_model="majority",
     ):  # fmt: skip
+        assert leaf_model == "majority"
         self.max_splits = max_splits
         self.swap_resistance = swap_resistance
         self.learning_rate = learning_rate
