@@ -58,7 +58,7 @@ def recorded(
 ) -> list[dict[str, float]]:
     """The records of a tree that learns a set."""
     X, y, X_test, y_test = rows_of(data, params.get("algorithm") == "paper")
-    model = LOMTreeClassifier(**params)
+    model = LOMTreeClassifier(leaf_model="majority", **params)
     recorder = Recorder(model, X_test, y_test, spacing=spacing, constant=constant)
     for _ in range(passes):
         for start in range(0, len(y), BATCH):

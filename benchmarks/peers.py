@@ -323,6 +323,7 @@ PEERS: dict[str, Peer] = {
     peer.name: peer
     for peer in [
         Peer("LOMTreeClassifier", lambda task: LOMTreeClassifier()),
+        Peer("LOMTree, majority", lambda task: LOMTreeClassifier(leaf_model="majority")),
         Peer("river HoeffdingTree", lambda task: tree.HoeffdingTreeClassifier()),
         Peer(
             "river HoeffdingAdaptiveTree",
