@@ -252,9 +252,10 @@ def test_a_frame_with_text_is_a_loop_over_dicts(kind):
     weights = np.random.default_rng(1).choice([0.0, 1.0, 2.0], size=len(rows))
     frame = FRAMES[kind](rows)
     assert by_batch(frame, labels, grace_period=5) == by_rows(rows, labels, grace_period=5)
-    model = LOMTreeClassifier(grace_period=5, leaf_model="majority")
+    params = {"grace_period": 5, "leaf_model": "majority"}
+    model = LOMTreeClassifier(**params)
     model.learn_many(frame, labels, weights)
-    loop = learn_loop(LOMTreeClassifier(grace_period=5, leaf_model="majority"), rows, labels, weights.tolist())
+    loop = learn_loop(LOMTreeClassifier(**params), rows, labels, weights.tolist())
     assert pickle.dumps(model) == pickle.dumps(loop)
     assert model.n_splits >= 2
     predicted = model.predict_many(frame)

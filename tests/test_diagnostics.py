@@ -3,6 +3,7 @@
 import doctest
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,8 @@ import streamtree
 from streamtree import LOMTreeClassifier, NonGreedyTreeClassifier, criteria, diagnostics
 from streamtree.diagnostics import Recorder, leaf_of, split_counts, split_summary, tree_criteria
 
+majority_tree = partial(LOMTreeClassifier, leaf_model="majority")
+
 CLASSIFIERS = [
     getattr(streamtree, name) for name in streamtree.__all__ if name.endswith("Classifier")
 ]
@@ -26,7 +29,7 @@ SETTINGS = [
 
 def grown(settings, rows, labels, weights=None):
     """A model and its reference after the same examples."""
-    model = LOMTreeClassifier(leaf_model="majority", **settings)
+    model = majority_tree(**settings)
     reference = ReferenceLOMTree(**model._get_params())
     for i, (x, y) in enumerate(zip(rows, labels, strict=True)):
         w = 1.0 if weights is None else weights[i]
@@ -139,7 +142,7 @@ def test_every_form_of_rows_ends_in_the_same_leaves(settings, monkeypatch):
     X, y = blobs(500, classes=5, features=6, spread=3.0, seed=2)
     X[np.abs(X) < 0.4] = 0.0  # sparse matrices leave these out
     names = [f"x{j}" for j in range(6)]
-    model = LOMTreeClassifier(leaf_model="majority", **settings)
+    model = majority_tree(**settings)
     model.learn_many(X, y)
     leaves = leaf_of(model, X)
     assert len(set(leaves.tolist())) > 3
@@ -154,7 +157,7 @@ def test_every_form_of_rows_ends_in_the_same_leaves(settings, monkeypatch):
     masked[::7, 2] = np.ma.masked
     gaps = [{j: v for j, v in x.items() if j != 2 or i % 7} for i, x in enumerate(as_dicts(X))]
     np.testing.assert_array_equal(leaf_of(model, masked), leaf_of(model, gaps))
-    named = LOMTreeClassifier(leaf_model="majority", **settings)
+    named = majority_tree(**settings)
     frame = pd.DataFrame(X, columns=names).assign(kind=np.where(y > 2, "high", "low"))
     named.learn_many(frame, y)
     np.testing.assert_array_equal(
@@ -163,7 +166,7 @@ def test_every_form_of_rows_ends_in_the_same_leaves(settings, monkeypatch):
 
 
 def test_a_category_is_not_the_feature_of_the_same_pair():
-    model = LOMTreeClassifier(leaf_model="majority", grace_period=1)
+    model = majority_tree(grace_period=1)
     for i in range(200):
         model.learn_one({"a": "xy"[i % 2], ("a", "x"): i % 3}, i % 2)
     rows = [{"a": "x"}, {("a", "x"): 1.0}, {"a": "y", ("a", "x"): 2}, {"a": np.str_("x")}, {}]
@@ -176,7 +179,7 @@ def test_a_category_is_not_the_feature_of_the_same_pair():
 
 def test_bad_questions_are_refused_and_leave_no_trace():
     X, y = blobs(300, classes=4, features=3, spread=3.0)
-    model = LOMTreeClassifier(leaf_model="majority")
+    model = majority_tree()
     with pytest.raises(ValueError, match="LOMTreeClassifier has learned no weight"):
         tree_criteria(model)
     model.learn_many(X, y)
@@ -225,8 +228,8 @@ def test_a_recorder_sees_what_a_loop_by_hand_sees():
     rows, labels = as_dicts(X), y.tolist()
     test_rows, test_labels = rows[600:], labels[600:]
     weights = np.random.default_rng(0).integers(0, 3, 600).tolist()
-    model = LOMTreeClassifier(leaf_model="majority")
-    recorder = Recorder(LOMTreeClassifier(leaf_model="majority"), test_rows, test_labels, spacing=1.0, constant=3.0)
+    model = majority_tree()
+    recorder = Recorder(majority_tree(), test_rows, test_labels, spacing=1.0, constant=3.0)
     expected, seen, wrong, marked = [], 0.0, 0.0, (0.0, 0.0)
     n_nodes = 1
     for i, (x, label, w) in enumerate(zip(rows[:600], labels, weights, strict=False), start=1):
@@ -266,7 +269,7 @@ def test_a_recorder_sees_what_a_loop_by_hand_sees():
 
 def test_criteria_and_error_fall_as_the_tree_grows():
     X, y = blobs(4_000, classes=20, features=10, spread=1.5, seed=4)
-    recorder = Recorder(LOMTreeClassifier(leaf_model="majority"), X[3_000:], y[3_000:], spacing=1.2)
+    recorder = Recorder(majority_tree(), X[3_000:], y[3_000:], spacing=1.2)
     for start in range(0, 3_000, 20):
         recorder.learn_many(X[start : start + 20], y[start : start + 20])
     recorder.record()
@@ -284,10 +287,10 @@ def test_criteria_and_error_fall_as_the_tree_grows():
 
 def test_a_batch_is_predicted_before_it_is_learned():
     X, y = blobs(300, classes=3, features=3, spread=4.0)
-    recorder = Recorder(LOMTreeClassifier(leaf_model="majority"))
+    recorder = Recorder(majority_tree())
     recorder.learn_many(X[:100], y[:100], w=2.0)
     assert recorder.record()["error"] == 1.0  # nothing was known
-    model = LOMTreeClassifier(leaf_model="majority")
+    model = majority_tree()
     model.learn_many(X[:100], y[:100], w=2.0)
     frame = pd.DataFrame(X, columns=[0, 1, 2])
     recorder.learn_many(frame[100:], pd.Series(y[100:]), w=None)
@@ -298,7 +301,7 @@ def test_a_batch_is_predicted_before_it_is_learned():
 
 def test_bad_examples_change_neither_model_nor_recorder():
     X, y = blobs(200, classes=3, features=3, spread=4.0)
-    recorder = Recorder(LOMTreeClassifier(leaf_model="majority"))
+    recorder = Recorder(majority_tree())
     recorder.learn_many(X, y)
     before = pickle.dumps(recorder)
     with pytest.raises(ValueError, match="infinite"):
@@ -313,12 +316,12 @@ def test_bad_examples_change_neither_model_nor_recorder():
 def test_a_recorder_refuses_bad_settings_and_empty_models():
     X, y = blobs(20, classes=3, features=3, spread=4.0)
     for call, message in [
-        (lambda: Recorder(LOMTreeClassifier(leaf_model="majority"), X), "X_test and y_test go together"),
-        (lambda: Recorder(LOMTreeClassifier(leaf_model="majority"), X[:0], y[:0]), "X_test has no rows"),
-        (lambda: Recorder(LOMTreeClassifier(leaf_model="majority"), X, y[:3]), "20 rows, y has 3"),
-        (lambda: Recorder(LOMTreeClassifier(leaf_model="majority"), spacing=0.5), "spacing must be"),
-        (lambda: Recorder(LOMTreeClassifier(leaf_model="majority"), constant=2), "constant must be"),
-        (lambda: Recorder(LOMTreeClassifier(leaf_model="majority")).record(), "has learned no weight"),
+        (lambda: Recorder(majority_tree(), X), "X_test and y_test go together"),
+        (lambda: Recorder(majority_tree(), X[:0], y[:0]), "X_test has no rows"),
+        (lambda: Recorder(majority_tree(), X, y[:3]), "20 rows, y has 3"),
+        (lambda: Recorder(majority_tree(), spacing=0.5), "spacing must be"),
+        (lambda: Recorder(majority_tree(), constant=2), "constant must be"),
+        (lambda: Recorder(majority_tree()).record(), "has learned no weight"),
     ]:
         with pytest.raises(ValueError, match=message):
             call()

@@ -7,6 +7,7 @@ import fractions
 import pickle
 import re
 import types
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,8 @@ from strategies import names
 from streams import changing_rows
 
 from streamtree import LOMTreeClassifier
+
+majority_tree = partial(LOMTreeClassifier, leaf_model="majority")
 
 
 def trained():
@@ -145,7 +148,7 @@ def test_a_string_is_a_category_of_its_feature():
 
 def test_a_category_is_the_indicator_of_its_value():
     """The same stream with indicators spelled out gives the same model but for the names."""
-    with_text, spelled = LOMTreeClassifier(leaf_model="majority", grace_period=5), LOMTreeClassifier(leaf_model="majority", grace_period=5)
+    with_text, spelled = majority_tree(grace_period=5), majority_tree(grace_period=5)
     rng = np.random.default_rng(0)
     for _ in range(300):
         colour, shape, y = "rgb"[rng.integers(3)], "ab"[rng.integers(2)], int(rng.integers(3))
@@ -173,7 +176,7 @@ def test_a_feature_may_be_a_number_here_and_a_string_there():
         "forgetting": 0.003, "grace_period": 5.0, "delta": 0.1, "algorithm": "stream",
         "seed": None,
     }  # fmt: skip
-    model, reference = LOMTreeClassifier(leaf_model="majority", **params), ReferenceLOMTree(**params)
+    model, reference = majority_tree(**params), ReferenceLOMTree(**params)
     for _ in range(400):
         y = int(rng.integers(3))
         value = "low" if rng.random() < 0.5 and y == 0 else float(y + rng.normal() / 3)
@@ -187,7 +190,7 @@ def test_a_feature_may_be_a_number_here_and_a_string_there():
 
 def test_a_tuple_name_is_not_a_category():
     """("colour", "red") as a name and "red" under "colour" are two columns, after a trip too."""
-    model, apart = LOMTreeClassifier(leaf_model="majority", grace_period=5), LOMTreeClassifier(leaf_model="majority", grace_period=5)
+    model, apart = majority_tree(grace_period=5), majority_tree(grace_period=5)
     for i in range(200):
         tuple_value, colour = float((i * i) % 7), "red" if i % 3 else "blue"
         model.learn_one({("colour", "red"): tuple_value, "colour": colour}, i % 2)

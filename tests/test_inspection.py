@@ -60,7 +60,8 @@ def test_a_path_leads_from_the_root_to_the_leaf_that_predicts(estimator, params)
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: LOMTreeClassifier(leaf_model="majority"), lambda: NonGreedyTreeRegressor(depth=4)]
+    "make",
+    [lambda: LOMTreeClassifier(leaf_model="majority"), lambda: NonGreedyTreeRegressor(depth=4)],
 )
 def test_the_leaf_of_a_path_says_what_is_predicted(make):
     model = make()

@@ -210,7 +210,7 @@ def test_every_kind_of_number_is_a_weight(w):
 
 def test_weights_count_as_repetitions_where_they_must():
     """Votes, sizes and probabilities of a leaf: one example of weight 3 is three of weight 1."""
-    heavy, thrice = LOMTreeClassifier(leaf_model="majority"), LOMTreeClassifier(leaf_model="majority")
+    heavy, thrice = (LOMTreeClassifier(leaf_model="majority") for _ in range(2))
     for y, w in (("a", 3), ("b", 2)):
         heavy.learn_one({"f": 1.0}, y, w=w)
         for _ in range(w):

@@ -12,7 +12,7 @@ from streamtree import LOMTreeClassifier
 from streamtree.states import StateError
 
 KNOTS = np.arange(-2.0, 2.0, 0.5)
-RATES = (1.0, 8.0)
+RATES = (1.0, 6.0)
 
 
 class ReferenceLeaf:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ from reference.lomtree import ReferenceLOMTree
 from streams import as_dicts, blobs, changing_rows
 
 from streamtree import LOMTreeClassifier
+
+majority_tree = partial(LOMTreeClassifier, leaf_model="majority")
 
 DEFAULTS = {
     "max_splits": 10_000,
@@ -136,7 +139,7 @@ def assert_same_scales(model, reference):
 
 def follow(params, rows, labels, weights):
     """Run both side by side, compare after every example, return the compiled model."""
-    model, reference = LOMTreeClassifier(leaf_model="majority", **params), ReferenceLOMTree(**params)
+    model, reference = majority_tree(**params), ReferenceLOMTree(**params)
     for x, y, w in zip(rows, labels, weights, strict=True):
         assert model.predict_one(x) == reference.predict_one(x)
         model.learn_one(x, y, w=w)
@@ -238,8 +241,7 @@ def test_swaps_never_lose_the_root(algorithm, seed):
     """Few splits and a rare class: the smallest leaf keeps turning up below the root."""
     X, y = blobs(4000, classes=4, features=6, spread=3.0, seed=seed, rare=3)
     rows, labels = as_dicts(X), y.tolist()
-    model = LOMTreeClassifier(
-        leaf_model="majority",
+    model = majority_tree(
         max_splits=3,
         swap_resistance=4.0,
         algorithm=algorithm,
@@ -267,8 +269,7 @@ def test_swaps_happen_where_a_rare_class_holds_a_leaf(algorithm):
         start = np.concatenate([order[:40], order[-160:]])
         start = np.random.default_rng(seed).permutation(start)
         index = np.concatenate([start, np.arange(4000)])
-        model = LOMTreeClassifier(
-            leaf_model="majority",
+        model = majority_tree(
             max_splits=3,
             swap_resistance=4.0,
             algorithm=algorithm,

@@ -2,12 +2,15 @@
 
 import doctest
 import sys
+from functools import partial
 
 import pytest
 from streams import blobs
 
 from streamtree import LOMTreeClassifier, plots
 from streamtree.diagnostics import Recorder
+
+majority_tree = partial(LOMTreeClassifier, leaf_model="majority")
 
 matplotlib = pytest.importorskip("matplotlib")
 
@@ -24,7 +27,7 @@ def pyplot():
 @pytest.fixture(scope="module")
 def records():
     X, y = blobs(1_200, classes=6, features=4, spread=2.0)
-    recorder = Recorder(LOMTreeClassifier(leaf_model="majority"), X[1_000:], y[1_000:])
+    recorder = Recorder(majority_tree(), X[1_000:], y[1_000:])
     for start in range(0, 1_000, 50):
         recorder.learn_many(X[start : start + 50], y[start : start + 50])
     recorder.record()

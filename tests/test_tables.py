@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from streams import as_dicts, blobs
 from test_lomtree import DEFAULTS, assert_same_scales, assert_same_tree
 
 from streamtree import LOMTreeClassifier
+
+majority_tree = partial(LOMTreeClassifier, leaf_model="majority")
 
 
 def assert_survives_a_trip(model):
@@ -70,7 +73,7 @@ def test_many_words_and_classes_equal_the_reference(loss, seed):
     rows, labels = few + rows, few_labels + labels
     params = {**DEFAULTS, "loss": loss, "seed": seed, "grace_period": 10.0, "delta": 0.5}
     params |= {"max_splits": 12, "swap_resistance": 1.0}
-    model, reference = LOMTreeClassifier(leaf_model="majority", **params), ReferenceLOMTree(**params)
+    model, reference = majority_tree(**params), ReferenceLOMTree(**params)
     # uneven weights: fractions of whole votes tie, and rounding would choose the smallest leaf
     weights = np.random.default_rng(1).uniform(0.5, 1.5, size=len(rows)).tolist()
     for i, (x, y, w) in enumerate(zip(rows, labels, weights, strict=True)):
@@ -88,14 +91,14 @@ def test_many_words_and_classes_equal_the_reference(loss, seed):
 @pytest.mark.parametrize("columns", [1, 7, 8, 9, 64, 3000])
 def test_dense_columns(columns):
     X, y = blobs(400, classes=6, features=columns, spread=3.0, seed=columns)
-    model = LOMTreeClassifier(leaf_model="majority", grace_period=5)
+    model = majority_tree(grace_period=5)
     model.learn_many(X, y)
     assert_tables_in_order(model)
     assert_survives_a_trip(model)
     assert len(model.snapshot()["features"]) == columns
     if columns >= 7:
         assert np.mean(model.predict_many(X) == y) > 0.7
-    loop = LOMTreeClassifier(leaf_model="majority", grace_period=5)
+    loop = majority_tree(grace_period=5)
     for x, label in zip(as_dicts(X), y.tolist(), strict=True):
         loop.learn_one(x, label)
     assert pickle.dumps(loop) == pickle.dumps(model)
@@ -110,7 +113,7 @@ def test_sparse_columns(columns, classes):
     rng = np.random.default_rng(3)
     y = rng.integers(classes, size=3000)
     X = sp.hstack([X, sp.csr_array(np.eye(classes)[y])], format="csr")  # what tells the classes
-    model = LOMTreeClassifier(leaf_model="majority", grace_period=10, delta=0.5)
+    model = majority_tree(grace_period=10, delta=0.5)
     model.learn_many(X, y)
     assert_tables_in_order(model)
     assert_survives_a_trip(model)
@@ -121,7 +124,7 @@ def test_sparse_columns(columns, classes):
     if columns == 20_000 and classes == 300:
         assert sys.getsizeof(model._core) < dense_bytes / 10
     before = pickle.dumps(model)
-    half = LOMTreeClassifier(leaf_model="majority", grace_period=10, delta=0.5)
+    half = majority_tree(grace_period=10, delta=0.5)
     half.learn_many(X[:1000], y[:1000])
     half = pickle.loads(pickle.dumps(half))  # its tables are laid out anew
     half.learn_many(X[1000:], y[1000:])
@@ -135,7 +138,7 @@ def test_many_classes():
     centers = rng.normal(size=(classes, 12)) * 5
     y = np.r_[rng.permutation(classes), rng.integers(classes, size=27_000)]
     X = centers[y] + rng.normal(size=(30_000, 12))
-    model = LOMTreeClassifier(leaf_model="majority")
+    model = majority_tree()
     model.learn_many(X, y)
     assert_tables_in_order(model)
     assert_survives_a_trip(model)
@@ -152,7 +155,7 @@ def test_columns_that_no_one_uses_change_nothing(extra):
     """The layout follows from the number of columns; what is learned must not."""
     X, y = blobs(600, classes=8, features=6, spread=3.0, seed=4)
     rows = as_dicts(X, "abcdef")
-    lean, wide = LOMTreeClassifier(leaf_model="majority", grace_period=5), LOMTreeClassifier(leaf_model="majority", grace_period=5)
+    lean, wide = majority_tree(grace_period=5), majority_tree(grace_period=5)
     for i, (x, label) in enumerate(zip(rows, y.tolist(), strict=True)):
         lean.learn_one(x, label)
         # a given zero makes a column and nothing else; between others, to spread their numbers
@@ -176,7 +179,7 @@ def test_columns_that_no_one_uses_change_nothing(extra):
 
 def test_columns_that_arrive_late():
     X, y = blobs(3000, classes=10, features=8, spread=3.0, seed=2)
-    model = LOMTreeClassifier(leaf_model="majority", grace_period=5)
+    model = majority_tree(grace_period=5)
     model.learn_many(X[:1000, :2], y[:1000])
     before = np.mean(model.predict_many(X[:, :2]) == y)
     nodes = model.n_nodes
@@ -194,7 +197,7 @@ def test_columns_that_arrive_late():
 
 def test_columns_that_never_come_back():
     """Every row brings a name of its own, as session ids do: memory grows by what was shown."""
-    model = LOMTreeClassifier(leaf_model="majority", grace_period=5)
+    model = majority_tree(grace_period=5)
     rng = np.random.default_rng(1)
     hits = 0
     for i in range(4000):
@@ -217,7 +220,7 @@ def test_a_dense_table_that_turns_into_a_hash_has_room_for_its_zeros():
         """
         from streamtree import LOMTreeClassifier
 
-        model = LOMTreeClassifier(leaf_model="majority", algorithm="paper", learning_rate=0.1)
+        model = majority_tree(algorithm="paper", learning_rate=0.1)
         for i in range(40):
             model.learn_one({"c0": 1.0, **{f"c{j}": 0.0 for j in range(1, 10)}}, i % 2)
         model.learn_one({f"c{j}": float(j == 0) for j in range(60)}, 0)

@@ -1,7 +1,7 @@
 """Making, growing and freeing the models declared in additive.pxd."""
 
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from streamtree._core.tables cimport (
     Table, table_bytes, table_clone, table_find, table_free, table_insert, table_locate,

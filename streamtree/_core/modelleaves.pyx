@@ -14,13 +14,13 @@ cimport cython
 from libc.math cimport cbrt, log, sqrt
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
-from streamtree._core.features cimport stable_hash
 from streamtree._core.additive cimport (
-    KNOTS, MOST_CLASSES, RATES, LeafModel, clone_model, expf, fabsf, find_parts, free_model, has_met,
-    logf, make_parts, meet, model_bytes, record_width, respond, train_parts,
+    KNOTS, MOST_CLASSES, RATES, LeafModel, clone_model, expf, fabsf, find_parts, free_model,
+    has_met, logf, make_parts, meet, model_bytes, record_width, respond, train_parts,
 )
+from streamtree._core.features cimport stable_hash
 from streamtree._core.memory cimport regrown
 from streamtree._core.rng cimport splitmix64
 from streamtree._core.scaling cimport ColumnScaler
@@ -41,7 +41,7 @@ cdef enum:
 # Knots lie at -2, -1.5, ... 1.5 scales; what is beyond counts as the last one.
 cdef double FIRST_KNOT = -2.0
 cdef double KNOT_DISTANCE = 0.5
-cdef float[RATES] RELATIVE_RATES = [1.0, 8.0]
+cdef float[RATES] RELATIVE_RATES = [1.0, 6.0]
 # of the sums of squared gradients, at every step of a model
 cdef float KEPT = 0.999
 # added to the mean squared norm of the rows, by which rates are divided
@@ -626,7 +626,7 @@ cdef class ModelLeaves:
 
     cdef int take_state(self, dict state, list names, int32_t n_labels) except -1:
         """Take over what `state` gave; a table of a model has keys of as many columns as names."""
-        cdef int32_t node, number = 0, n_columns = <int32_t> len(names)
+        cdef int32_t node, n_columns = <int32_t> len(names)
         cdef State* part
         cdef int expert
         self.mean_norm = state["mean_norm"]

@@ -1,7 +1,7 @@
 """Self-terminating prediction trees as learners: of labels and of numbers."""
 
 cimport cython
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t
 
 from streamtree._core.features cimport FeatureIndex, RowBuffer, stable_hash
 from streamtree._core.histograms cimport ADAPTIVE
