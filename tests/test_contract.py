@@ -260,6 +260,8 @@ def test_sizeof_covers_the_state(estimator, params):
     def bytes_in(state):
         if isinstance(state, np.ndarray):
             return state.nbytes
+        if isinstance(state, list):
+            return sum(map(bytes_in, state))
         return sum(map(bytes_in, state.values())) if isinstance(state, dict) else 0
 
     assert sys.getsizeof(model._core) + model._raw_memory_usage >= bytes_in(model.snapshot())

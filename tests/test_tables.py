@@ -220,7 +220,7 @@ def test_a_dense_table_that_turns_into_a_hash_has_room_for_its_zeros():
         """
         from streamtree import LOMTreeClassifier
 
-        model = majority_tree(algorithm="paper", learning_rate=0.1)
+        model = LOMTreeClassifier(algorithm="paper", learning_rate=0.1)
         for i in range(40):
             model.learn_one({"c0": 1.0, **{f"c{j}": 0.0 for j in range(1, 10)}}, i % 2)
         model.learn_one({f"c{j}": float(j == 0) for j in range(60)}, 0)
