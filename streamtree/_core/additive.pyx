@@ -230,6 +230,9 @@ cdef bint has_met(const LeafModel* model, int32_t place) noexcept nogil:
     if place >= model.stride:
         return False
     slot = table_find(&model.linear, 0)
+    if slot < 0:
+        # the table has let go of a bias that was zero for all
+        return True
     return (<const float*> model.linear.records)[
         2 * <size_t> slot * record_width(model.stride) + place
     ] > 0.5 * UNMET

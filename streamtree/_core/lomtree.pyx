@@ -372,7 +372,7 @@ cdef class LomTreeCore(ClassifierCore):
         self._vote(node, record, label, weight)
         self._resize(node, stats.votes)
         if has_room:
-            return self._split_at_threshold(top, node)
+            return self._split_at_threshold(node)
         if top == node:
             self.models.crowd(node)
         else:
@@ -391,22 +391,25 @@ cdef class LomTreeCore(ClassifierCore):
             if node < 0 or depth <= 0:
                 return 0
 
-    cdef int _split_at_threshold(self, int32_t top, int32_t node) except -1 nogil:
+    cdef int _split_at_threshold(self, int32_t node) except -1 nogil:
         """Split a leaf where its model asks for it."""
         cdef const Candidate* found = self.models.found(node)
-        cdef int32_t left, right, column
+        cdef int32_t left, right, column, top, ancestor
         cdef double share
         cdef float threshold
         if found == NULL:
             return 0
         column = found.column
         threshold = found.threshold
-        share = found.weight / self.models.sites[node].state.search.rows
+        share = found.weight / self.models.sites[node].state.search.watched
         if not self._find_children(node, &left, &right):
             return 0
-        if top >= 0 and self.models.sites[top].state == NULL:
-            # it was the parent of the leaf that was recycled
-            top = node
+        # the topmost model may have moved, with the parent of a leaf that was recycled
+        top = ancestor = node
+        while ancestor >= 0:
+            if self.models.sites[ancestor].state != NULL:
+                top = ancestor
+            ancestor = self.tree.links[ancestor].parent
         self.models.divide(top, node, left, right, column, threshold)
         self._bequeath_shares(node, left, right, share)
         self._update_smallest(left)
