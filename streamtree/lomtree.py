@@ -104,6 +104,10 @@ class LOMTreeClassifier(StreamTreeClassifier):
     max_leaf_classes
         From 2 to 256: with more classes a leaf has no model; it predicts their majority until a
         linear test has divided them.
+    max_size
+        At least 0: the bytes that leaf models may take before leaves split at thresholds no more,
+        for each split copies a model. What is there goes on learning, and may grow by new columns
+        and classes.
     seed
         None compares a class that is new to a node as if its mean score were 0, as the paper does;
         an integer from 0 to 2**64 - 1 draws its first side at random instead, and other
@@ -160,6 +164,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         leaf_model: str = "adaptive",
         leaf_learning_rate: float = 2.0,
         max_leaf_classes: int = 256,
+        max_size: int = 200_000_000,
         seed: int | None = None,
     ) -> None:
         self.max_splits = max_splits
@@ -173,6 +178,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         self.leaf_model = leaf_model
         self.leaf_learning_rate = leaf_learning_rate
         self.max_leaf_classes = max_leaf_classes
+        self.max_size = max_size
         self.seed = seed
         self._core = self._new_core()
 
@@ -197,6 +203,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
             "max_leaf_classes": check_integer(
                 "max_leaf_classes", params["max_leaf_classes"], at_least=2, at_most=256
             ),
+            "max_size": check_integer("max_size", params["max_size"], at_least=0, at_most=2**62),
         }
 
     def _new_core(self) -> LomTreeCore:

@@ -41,6 +41,7 @@ BAD_PARAMETERS = {
     "leaf_model": (["", "Softmax", "unknown"], [0, None, b"softmax"]),
     "leaf_learning_rate": ([0, -1.0, 1001, math.nan, math.inf], NOT_NUMBERS),
     "max_leaf_classes": ([1, 0, 257, 2**70], [*NOT_NUMBERS, 2.0, math.nan]),
+    "max_size": ([-1, 2**62 + 1], [*NOT_NUMBERS, 2.0, math.nan]),
     "seed": ([-1, 2**64], [True, 1.0, "1", math.nan]),
 }
 ALLOWED = {
@@ -55,6 +56,7 @@ ALLOWED = {
     "leaf_model": ["'majority'", "'softmax'", "'adaptive'"],
     "leaf_learning_rate": ["above 0", "at most 1000"],
     "max_leaf_classes": ["2", "256"],
+    "max_size": ["0", str(2**62)],
     "seed": ["0", str(2**64 - 1)],
 }
 

@@ -272,6 +272,17 @@ def test_the_order_of_columns_changes_no_bit_of_what_is_said():
     assert plain.predict_proba_one(x) == pytest.approx(shuffled.predict_proba_one(x), rel=1e-9)
 
 
+def test_models_stay_within_their_size():
+    X, y = blobs(8000, classes=5, features=6, spread=1.0)
+    free, bounded = LOMTreeClassifier(grace_period=5), LOMTreeClassifier(
+        grace_period=5, max_size=150_000
+    )
+    for model in (free, bounded):
+        model.learn_many(X, y)
+    assert 0 < bounded.n_splits < free.n_splits
+    assert bounded._raw_memory_usage < 200_000 < free._raw_memory_usage
+
+
 def spoilt(change):
     X, y = blobs(1500, classes=5, features=4, spread=1.5)
     X[:, 0] *= X[:, 1]

@@ -23,6 +23,7 @@ class LomTreeCore(ClassifierCore):
         split_z: float,
         delta: float,
         max_leaf_classes: int,
+        max_size: int,
         leaf_learning_rate: float,
     ) -> None: ...
     def mean_depth(self) -> float: ...

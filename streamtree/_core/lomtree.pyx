@@ -123,6 +123,7 @@ cdef class LomTreeCore(ClassifierCore):
     cdef double delta
     cdef int32_t max_leaf_classes
     cdef double leaf_learning_rate
+    cdef size_t max_size
     cdef readonly str leaf_model
     cdef bint is_seeded
     cdef uint64_t seed
@@ -145,7 +146,7 @@ cdef class LomTreeCore(ClassifierCore):
 
     def configure(self, *, max_splits, double swap_resistance, double learning_rate, double keep,
                   double grace_period, double split_z, double delta, int32_t max_leaf_classes,
-                  double leaf_learning_rate):
+                  double leaf_learning_rate, size_t max_size):
         """Set what may change while the tree grows."""
         self.max_splits = max_splits
         self.swap_resistance = swap_resistance
@@ -156,10 +157,11 @@ cdef class LomTreeCore(ClassifierCore):
         self.delta = delta
         self.max_leaf_classes = max_leaf_classes
         self.leaf_learning_rate = leaf_learning_rate
+        self.max_size = max_size
         if self.models is not None:
             self.models.configure(
-                max_classes=max_leaf_classes, learning_rate=leaf_learning_rate,
-                grace_period=grace_period, delta=delta,
+                max_classes=max_leaf_classes, max_size=max_size,
+                learning_rate=leaf_learning_rate, grace_period=grace_period, delta=delta,
             )
 
     def __dealloc__(self):
@@ -185,7 +187,7 @@ cdef class LomTreeCore(ClassifierCore):
             for label in range(self.n_trails):
                 self._bytes += table_bytes(&self.trails[label].passages, PASSAGE_WIDTH)
             if self.models is not None:
-                self._bytes += self.models.__sizeof__()
+                self._bytes += self.models.n_bytes()
         return object.__sizeof__(self) + self._bytes
 
     cdef int _reserve(self, int32_t capacity) except -1 nogil:
@@ -853,6 +855,7 @@ cdef class LomTreeCore(ClassifierCore):
             "keep": self.keep, "grace_period": self.grace_period, "split_z": self.split_z,
             "delta": self.delta, "max_leaf_classes": self.max_leaf_classes,
             "leaf_learning_rate": self.leaf_learning_rate, "leaf_model": self.leaf_model,
+            "max_size": self.max_size,
         }
         return restored, (LomTreeCore, parameters, self.snapshot())
 

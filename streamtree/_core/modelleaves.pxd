@@ -81,6 +81,7 @@ cdef class ModelLeaves:
     cdef uint64_t* full_order       # of a row that lists all columns
     cdef bint is_adaptive
     cdef int32_t max_classes
+    cdef size_t max_size
     cdef double mean_norm           # of the rows in parts
     cdef double rows
     cdef uint64_t seed
@@ -88,6 +89,7 @@ cdef class ModelLeaves:
     cdef double grace_period
     cdef double delta
 
+    cdef size_t n_bytes(self) noexcept nogil
     cdef int add_column(self, object name) except -1
     cdef int reserve(self, int32_t capacity) except -1 nogil
     cdef int open(self, int32_t node) except -1 nogil

@@ -13,6 +13,7 @@ class ModelLeaves:
         self,
         *,
         max_classes: int,
+        max_size: int,
         learning_rate: float,
         grace_period: float,
         delta: float,

@@ -99,10 +99,11 @@ cdef class ModelLeaves:
         self.is_adaptive = is_adaptive
         self.mean_norm = 1.0
 
-    def configure(self, *, int32_t max_classes, double learning_rate, double grace_period,
-                  double delta):
+    def configure(self, *, int32_t max_classes, size_t max_size, double learning_rate,
+                  double grace_period, double delta):
         """Set what may change while the tree grows."""
         self.max_classes = max_classes
+        self.max_size = max_size
         self.learning_rate = learning_rate
         self.grace_period = grace_period
         self.delta = delta
@@ -115,7 +116,8 @@ cdef class ModelLeaves:
         free(self.hashes)
         free(self.full_order)
 
-    def __sizeof__(self):
+    cdef size_t n_bytes(self) noexcept nogil:
+        """What the models take; their tree reports it, which knows when they move about."""
         cdef int32_t node
         cdef const State* state
         cdef size_t total = self.capacity * sizeof(Site)
@@ -127,7 +129,7 @@ cdef class ModelLeaves:
                 total += table_bytes(&state.places, 1)
                 total += state.classes_capacity * sizeof(int32_t)
                 total += sizeof(Search) if state.search != NULL else 0
-        return object.__sizeof__(self) + total
+        return total
 
     cdef int add_column(self, object name) except -1:
         cdef int32_t capacity = self.hashes_capacity
@@ -562,9 +564,14 @@ cdef class ModelLeaves:
             z = (cbrt(statistic / n) - (1.0 - z)) / sqrt(z)
             if z > best_z:
                 best, best_z = candidate, z
-        if best == NULL and search.looks % LOOKS_PER_ROUND == 0:
-            # the next row begins another round
-            search.n = 0
+        if best == NULL:
+            if search.looks % LOOKS_PER_ROUND == 0:
+                # the next row begins another round
+                search.n = 0
+            return NULL
+        # a split copies the model
+        if self.n_bytes() + model_bytes(&self.sites[leaf].state.model) > self.max_size:
+            return NULL
         return best
 
     cdef int divide(self, int32_t top, int32_t node, int32_t left, int32_t right,
