@@ -488,7 +488,9 @@ def test_a_large_model_is_read_and_written_at_the_speed_of_the_disk(path):
         import streamtree
 
         rng = np.random.default_rng(0)
-        model = streamtree.LOMTreeClassifier(max_splits=300, grace_period=5)
+        model = streamtree.LOMTreeClassifier(
+            max_splits=300, grace_period=5, leaf_model="majority"
+        )
         for _ in range(14):
             model.learn_many(rng.normal(size=(100, 22_000)), rng.integers(0, 200, 100))
         started = time.perf_counter()
