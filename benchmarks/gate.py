@@ -193,16 +193,25 @@ def _summary(report: Report, standings: Standings, ours: str) -> None:
     )  # fmt: skip
 
 
+def _opens(
+    report: Report, standings: Standings, ours: str, what: str, scale: int, digits: int
+) -> bool:
+    """Print the tables of one kind of task; returns whether ours is in them."""
+    if not any(ours in results for results in standings.by_set.values()):
+        report.goal(what, "nothing in the table", None)
+        return False
+    report.note("* stopped by its budget: compared over the same rows; - failed; . not run\n")
+    _scores(report, standings, scale, digits)
+    _summary(report, standings, ours)
+    return True
+
+
 def classification(report: Report, table: Table, ours: str = CLASSIFIER) -> None:
     """The tables and goals of those who take classes."""
     report.begin("classification", f"prequential accuracy in %, defaults; ours is {ours}")
     standings = Standings.of(table, classifies=True)
-    if not any(ours in results for results in standings.by_set.values()):
-        report.goal("prequential accuracy", "nothing in the table", None)
+    if not _opens(report, standings, ours, "prequential accuracy", 100, 1):
         return
-    report.note("* stopped by its budget: compared over the same rows; - failed; . not run\n")
-    _scores(report, standings, 100, 1)
-    _summary(report, standings, ours)
     _best_tree(report, standings, ours)
     ranks = standings.mean_ranks()
     for rival in RANKED_BELOW:
@@ -250,12 +259,8 @@ def regression(report: Report, table: Table, ours: str = REGRESSOR) -> None:
     """The tables and goals of those who take numbers."""
     report.begin("regression", f"prequential R2, defaults; ours is {ours}")
     standings = Standings.of(table, classifies=False)
-    if not any(ours in results for results in standings.by_set.values()):
-        report.goal("prequential R2", "nothing in the table", None)
+    if not _opens(report, standings, ours, "prequential R2", 1, 3):
         return
-    report.note("* stopped by its budget: compared over the same rows; - failed; . not run\n")
-    _scores(report, standings, 1, 3)
-    _summary(report, standings, ours)
     singles = [
         learner for learner in standings.learners
         if CONTESTANTS[learner].group not in ("ours", "forest")

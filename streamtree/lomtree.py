@@ -96,8 +96,8 @@ class LOMTreeClassifier(StreamTreeClassifier):
         `"stream"` or `"paper"`, see above.
     leaf_model
         `"adaptive"`, see above; `"softmax"`: the leaf's own model only, linear in the columns, at
-        both rates; `"majority"`: the most frequent class, faithful to the paper and about three
-        times as fast. Naive Bayes is not offered here: an additive model says what it says.
+        both rates; `"majority"`: the most frequent class, faithful to the paper, and the
+        cheapest. Naive Bayes is not offered here: an additive model says what it says.
     leaf_learning_rate
         Above 0 and at most 1000: the slower of the leaf models' two step sizes, the other is
         six times as large. It is divided by 4 plus the mean squared norm of the examples.
@@ -123,9 +123,9 @@ class LOMTreeClassifier(StreamTreeClassifier):
     Weights above a million count as a million in leaf models. Streams sorted by class starve the
     linear tests (the mean score then is that of the one class at hand): shuffle them if you can.
 
-    What changes is followed by the faster of the two rates and the fading losses, which measured
-    no worse than starting anew whenever ADWIN or DDM calls a drift;
-    `river.drift.DriftRetrainingClassifier` adds that where it pays.
+    What changes is followed by the faster of the two rates and the fading losses.
+    `river.drift.DriftRetrainingClassifier` starts anew when a detector calls a drift, where that
+    pays.
 
     References
     ----------

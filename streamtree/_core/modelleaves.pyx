@@ -564,14 +564,14 @@ cdef class ModelLeaves:
             z = (cbrt(statistic / n) - (1.0 - z)) / sqrt(z)
             if z > best_z:
                 best, best_z = candidate, z
-        if best == NULL:
-            if search.looks % LOOKS_PER_ROUND == 0:
-                # the next row begins another round
-                search.n = 0
-            return NULL
         # a split copies the model
-        if self.n_bytes() + model_bytes(&self.sites[leaf].state.model) > self.max_size:
-            return NULL
+        if best != NULL and (
+            self.n_bytes() + model_bytes(&self.sites[leaf].state.model) > self.max_size
+        ):
+            best = NULL
+        if best == NULL and search.looks % LOOKS_PER_ROUND == 0:
+            # the next row begins another round
+            search.n = 0
         return best
 
     cdef int divide(self, int32_t top, int32_t node, int32_t left, int32_t right,
