@@ -16,6 +16,9 @@ MODULES = [
     "softtree", "solvers", "tables", "warmup",
 ]
 
+# C of our own that a module includes
+HEADERS = dict.fromkeys(["additive", "modelleaves"], ["streamtree/_core/softmax.h"])
+
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
@@ -41,6 +44,7 @@ extensions = [
     Extension(
         f"streamtree._core.{module}",
         [f"streamtree/_core/{module}.pyx"],
+        depends=HEADERS.get(module, []),
         extra_compile_args=FLAGS,
         define_macros=MACROS,
     )

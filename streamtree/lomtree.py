@@ -85,7 +85,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         For the linear tests, and not used by `algorithm="paper"`; leaf models forget 0.001.
     grace_period
         At least 1: the weight that a leaf sees between two tests whether to split; with a leaf
-        model five times as much, and at least as much as there are columns. Not used by
+        model seven times as much, and at least 50 and as much as there are columns. Not used by
         `algorithm="paper"`.
     delta
         Between 0 and 1: the significance level of that test. The levels of all thresholds that
@@ -147,7 +147,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
     >>> model.predict_one(x)
     'path'
     >>> model.n_splits, model.height
-    (14, 5)
+    (10, 5)
 
     """
 
@@ -162,7 +162,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         delta: float = 0.3,
         algorithm: str = "stream",
         leaf_model: str = "adaptive",
-        leaf_learning_rate: float = 2.0,
+        leaf_learning_rate: float = 2.5,
         max_leaf_classes: int = 256,
         max_size: int = 200_000_000,
         seed: int | None = None,

@@ -15,11 +15,6 @@ from streamtree._core.tables cimport Table
 from streamtree._core.types cimport Parts
 
 
-cdef extern from "math.h":
-    float fabsf(float x) noexcept nogil
-    float logf(float x) noexcept nogil
-
-
 cpdef enum:
     RATES = 2           # models side by side, one for each learning rate
     KNOTS = 8           # of a column
@@ -32,47 +27,27 @@ cdef struct LeafModel:
     int32_t stride      # 1: up to two classes and one score; else classes, a multiple of 4
 
 
-cdef extern from *:
-    """
-    #include <stdint.h>
-    #include <string.h>
-    /* exp of a number that is not positive, to single precision: without branches, so that loops
-       over it vectorise, and alike on all machines */
-    static inline float streamtree_expf(float x) {
-        x = x < -87.0f ? -87.0f : x;
-        int32_t whole = (int32_t) (x * 1.44269504f - 0.5f);
-        float r = x - (float) whole * 0.693145752f - (float) whole * 1.42860677e-6f;
-        float y = 1.0f + r * (1.0f + r * (0.5f + r * (0.16666667f + r * (0.041666668f
-                  + r * (0.0083333333f + r * 0.0013888889f)))));
-        int32_t bits = (whole + 127) << 23;
-        float power;
-        memcpy(&power, &bits, sizeof power);
-        return y * power;
-    }
-    """
-    float expf "streamtree_expf"(float x) noexcept nogil
-
-
 cdef inline int record_width(int32_t stride) noexcept nogil:
     """The width of a record as a table counts it, in pairs of single-precision numbers."""
     return (RATES * stride + 2) // 2
 
 
+cdef void add_parts(
+    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n,
+    const int32_t* slots, float* scores
+) noexcept nogil
 cdef void train_parts(
     LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, const int32_t* slots,
-    float square, float keep, const float* slopes
+    float square, float offset, float keep, const float* slopes
 ) noexcept nogil
-cdef void find_parts(
-    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, int32_t* slots
+cdef const int32_t* find_parts(
+    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n,
+    int32_t n_columns, int32_t* room, bint* is_complete
 ) noexcept nogil
 cdef int make_parts(
     LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, int32_t n_columns,
     int32_t* slots
 ) except -1 nogil
-cdef void respond(
-    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n,
-    const int32_t* slots, int32_t n_classes, float* out
-) noexcept nogil
 cdef bint has_met(const LeafModel* model, int32_t place) noexcept nogil
 cdef int meet(LeafModel* model, int32_t place, int32_t n_classes, int32_t n_columns) except -1 nogil
 cdef int clone_model(LeafModel* model, const LeafModel* source) except -1 nogil

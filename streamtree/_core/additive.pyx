@@ -11,78 +11,7 @@ from streamtree._core.types cimport Parts
 
 cdef float UNMET = -1e4
 
-cdef extern from *:
-    """
-    #include <math.h>
-    #include <stddef.h>
-    #include <stdint.h>
-    #include <stdlib.h>
-    /* Where the loader can choose, loops over classes exist for two generations of processors.
-       They give the same bits: lanes never mix. */
-    #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-    #define STREAMTREE_CLONES __attribute__((target_clones("avx2", "default")))
-    #else
-    #define STREAMTREE_CLONES
-    #endif
-    /* scores[s] += sum of values[i] * records[slots[i]][s], for a multiple of 8 scores */
-    STREAMTREE_CLONES static void streamtree_add_scores(
-        const float *records, size_t width, const int32_t *slots, const float *values,
-        ptrdiff_t n, float *scores, int n_scores)
-    {
-    #if defined(__GNUC__)
-        typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
-        for (int block = 0; block < n_scores; block += 8) {
-            eight sums = *(const eight *) (scores + block);
-            for (ptrdiff_t i = 0; i < n; i++)
-                if (slots[i] >= 0)
-                    sums += values[i]
-                            * *(const eight *) (records + (size_t) slots[i] * width + block);
-            *(eight *) (scores + block) = sums;
-        }
-    #else
-        for (ptrdiff_t i = 0; i < n; i++)
-            for (int s = 0; s < n_scores && slots[i] >= 0; s++)
-                scores[s] += values[i] * records[(size_t) slots[i] * width + s];
-    #endif
-    }
-    /* the same for two scores, in two lanes so that one sum need not wait for the other */
-    static void streamtree_add_two_scores(
-        const float *records, const int32_t *slots, const float *values, ptrdiff_t n,
-        float *scores)
-    {
-        float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        for (ptrdiff_t i = 0; i < n; i++) {
-            if (slots[i] < 0)
-                continue;
-            const float *record = records + (size_t) slots[i] * 4;
-            float *lane = sums + 2 * (i & 1);
-            lane[0] += values[i] * record[0];
-            lane[1] += values[i] * record[1];
-        }
-        scores[0] += sums[0] + sums[2];
-        scores[1] += sums[1] + sums[3];
-    }
-    /* records[slots[i]][s] -= steps[i] * slopes[s] */
-    STREAMTREE_CLONES static void streamtree_step(
-        float *records, size_t width, const int32_t *slots, const float *steps, ptrdiff_t n,
-        const float *slopes, int n_scores)
-    {
-    #if defined(__GNUC__)
-        typedef float eight __attribute__((vector_size(32), aligned(4), may_alias));
-        for (int block = 0; block < n_scores; block += 8) {
-            const eight slope = *(const eight *) (slopes + block);
-            for (ptrdiff_t i = 0; i < n; i++) {
-                eight *record = (eight *) (records + (size_t) slots[i] * width + block);
-                *record -= steps[i] * slope;
-            }
-        }
-    #else
-        for (ptrdiff_t i = 0; i < n; i++)
-            for (int s = 0; s < n_scores; s++)
-                records[(size_t) slots[i] * width + s] -= steps[i] * slopes[s];
-    #endif
-    }
-    """
+cdef extern from "softmax.h":
     void add_scores "streamtree_add_scores"(
         const float* records, size_t width, const int32_t* slots, const float* values,
         Py_ssize_t n, float* scores, int n_scores
@@ -91,11 +20,10 @@ cdef extern from *:
         const float* records, const int32_t* slots, const float* values, Py_ssize_t n,
         float* scores
     ) noexcept nogil
-    void step "streamtree_step"(
-        float* records, size_t width, const int32_t* slots, const float* steps, Py_ssize_t n,
-        const float* slopes, int n_scores
+    void train_records "streamtree_train"(
+        float* records, size_t width, const int32_t* slots, const float* inputs, float* steps,
+        Py_ssize_t n, float square, float offset, float keep, const float* slopes, int n_scores
     ) noexcept nogil
-    float sqrtf(float x) noexcept nogil
 
 
 cdef inline void add_table(
@@ -114,62 +42,63 @@ cdef inline void add_table(
         )
 
 
-cdef inline void train_table(
-    Table* table, int32_t stride, const int32_t* slots, const float* values, float* steps,
-    Py_ssize_t n, float square, float keep, const float* slopes
+cdef void add_parts(
+    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n,
+    const int32_t* slots, float* scores
 ) noexcept nogil:
-    cdef int n_scores = RATES * stride, width = 2 * record_width(stride)
-    cdef float* records = <float*> table.records
-    cdef float* record
-    cdef Py_ssize_t i
-    for i in range(n):
-        record = &records[<size_t> slots[i] * width + n_scores]
-        record[0] = keep * record[0] + square * values[i] * values[i]
-        steps[i] = record[0]
-    # roots and quotients alone, so that the compiler takes several at once
-    for i in range(n):
-        steps[i] = values[i] / sqrtf(steps[i] + <float> 1e-30)
-    if stride == 1:
-        for i in range(n):
-            record = &records[<size_t> slots[i] * width]
-            record[0] -= steps[i] * slopes[0]
-            record[1] -= steps[i] * slopes[1]
-    else:
-        step(records, width, slots, steps, n, slopes, n_scores)
+    """Add the scores of a row, RATES * stride of them."""
+    add_table(&model.linear, model.stride, slots, parts.values, n_linear, scores)
+    add_table(
+        &model.knots, model.stride, &slots[n_linear], &parts.values[n_linear], n - n_linear,
+        scores,
+    )
 
 
 cdef void train_parts(
     LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, const int32_t* slots,
-    float square, float keep, const float* slopes
+    float square, float offset, float keep, const float* slopes
 ) noexcept nogil:
     """One AdaGrad step of fading memory; `slopes` are those of the scores, times their rates.
 
     `square` is the squared gradient of the scores, which is shared: then a part takes one root
     instead of one for every class.
     """
-    train_table(
-        &model.linear, model.stride, slots, parts.values, parts.steps, n_linear, square, keep,
-        slopes,
+    cdef size_t width = 2 * record_width(model.stride)
+    train_records(
+        <float*> model.linear.records, width, slots, parts.values, parts.steps, n_linear,
+        square, offset, keep, slopes, RATES * model.stride,
     )
-    train_table(
-        &model.knots, model.stride, &slots[n_linear], &parts.values[n_linear], parts.steps,
-        n - n_linear, square, keep, slopes,
+    train_records(
+        <float*> model.knots.records, width, &slots[n_linear], &parts.values[n_linear],
+        parts.steps, n - n_linear, square, offset, keep, slopes, RATES * model.stride,
     )
 
 
-cdef void find_parts(
-    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, int32_t* slots
+cdef const int32_t* find_parts(
+    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n,
+    int32_t n_columns, int32_t* room, bint* is_complete
 ) noexcept nogil:
-    """Where the records of a row's parts are, -1 where there is none."""
-    table_locate(&model.linear, parts.keys, n_linear, slots)
-    table_locate(&model.knots, &parts.keys[n_linear], n - n_linear, &slots[n_linear])
+    """Where the records of a row's parts are, -1 where there is none; `room` may be written to."""
+    is_complete[0] = (
+        model.linear.keys == NULL and model.linear.capacity > n_columns
+        and (n == n_linear or (
+            model.knots.keys == NULL and model.knots.capacity >= KNOTS * n_columns
+        ))
+    )
+    if is_complete[0]:
+        return parts.keys
+    is_complete[0] = 0 == (
+        table_locate(&model.linear, parts.keys, n_linear, room)
+        + table_locate(&model.knots, &parts.keys[n_linear], n - n_linear, &room[n_linear])
+    )
+    return room
 
 
 cdef int make_parts(
     LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n, int32_t n_columns,
     int32_t* slots
 ) except -1 nogil:
-    """As `find_parts`, making the records that are not there."""
+    """Find the records of a row's parts, and make those that are not there."""
     cdef int width = record_width(model.stride)
     table_locate_all(&model.linear, width, parts.keys, n_linear, n_columns + 1, slots)
     if n > n_linear:
@@ -178,48 +107,6 @@ cdef int make_parts(
             &slots[n_linear],
         )
     return 0
-
-
-cdef void respond(
-    const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n,
-    const int32_t* slots, int32_t n_classes, float* out
-) noexcept nogil:
-    """Write the probabilities of n_classes classes, for every rate MOST_CLASSES numbers apart."""
-    cdef float scores[RATES * MOST_CLASSES]
-    cdef int32_t stride = model.stride, k
-    cdef float* p
-    cdef const float* score
-    cdef float largest, total, small
-    cdef int rate
-    memset(scores, 0, RATES * stride * sizeof(float))
-    add_table(&model.linear, stride, slots, parts.values, n_linear, scores)
-    add_table(
-        &model.knots, stride, &slots[n_linear], &parts.values[n_linear], n - n_linear, scores
-    )
-    for rate in range(RATES):
-        p = &out[rate * MOST_CLASSES]
-        if stride == 1:
-            small = expf(-fabsf(scores[rate]))
-            p[1] = (small if scores[rate] < 0.0 else <float> 1.0) / (<float> 1.0 + small)
-            p[0] = <float> 1.0 - p[1]
-            for k in range(2, n_classes):
-                p[k] = 0.0
-            continue
-        score = &scores[rate * stride]
-        largest = score[0]
-        for k in range(1, stride):
-            largest = max(largest, score[k])
-        # the probabilities of classes beyond n_classes are zero, their bias is UNMET
-        for k in range(stride):
-            p[k] = expf(score[k] - largest)
-        total = 0.0
-        for k in range(stride):
-            total += p[k]
-        total = <float> 1.0 / total
-        for k in range(stride):
-            p[k] *= total
-        for k in range(stride, n_classes):
-            p[k] = 0.0
 
 
 cdef bint has_met(const LeafModel* model, int32_t place) noexcept nogil:

@@ -7,6 +7,7 @@ A number under a name is the column `name`; a string under a name is the column
 cimport cython
 from cpython.dict cimport PyDict_Next
 from cpython.float cimport PyFloat_AS_DOUBLE, PyFloat_CheckExact
+from cpython.long cimport PyLong_AsLongAndOverflow, PyLong_CheckExact
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.math cimport NAN, isinf, isnan
@@ -56,9 +57,10 @@ cdef class RowBuffer:
         free(self.parts.top_slots)
         free(self.parts.own_slots)
         free(self.parts.order)
+        free(self.parts.by_column)
 
     def __sizeof__(self):
-        cdef size_t per_value = 2 * sizeof(int32_t) + 2 * sizeof(double)
+        cdef size_t per_value = 2 * sizeof(int32_t) + 4 * sizeof(double)
         per_value += sizeof(uint64_t) + PARTS * (3 * sizeof(int32_t) + 2 * sizeof(float))
         return object.__sizeof__(self) + self.capacity * per_value
 
@@ -79,6 +81,9 @@ cdef class RowBuffer:
         self.parts.top_slots = <int32_t*> regrown(self.parts.top_slots, parts * sizeof(int32_t))
         self.parts.own_slots = <int32_t*> regrown(self.parts.own_slots, parts * sizeof(int32_t))
         self.parts.order = <uint64_t*> regrown(self.parts.order, capacity * sizeof(uint64_t))
+        self.parts.by_column = <double*> regrown(
+            self.parts.by_column, 2 * capacity * sizeof(double)
+        )
         self.capacity = capacity
         return 0
 
@@ -89,7 +94,7 @@ cdef class RowBuffer:
         row.values = self.values
         row.slots = self.slots
         row.steps = self.steps
-        row.parts = self.parts
+        row.parts = &self.parts
         row.n = self.n
         row.top = -1
         row.is_full = True
@@ -213,6 +218,8 @@ cdef class FeatureIndex:
         cdef PyObject* value
         cdef int32_t column
         cdef double number
+        cdef long whole
+        cdef int overflow
         cdef bint is_text
         cdef object name, text
         cdef Py_ssize_t size = len(x)
@@ -228,6 +235,11 @@ cdef class FeatureIndex:
             elif isinstance(<object> value, str):
                 is_text = True
                 number = 1.0
+            elif PyLong_CheckExact(<object> value):
+                whole = PyLong_AsLongAndOverflow(<object> value, &overflow)
+                number = <double> whole
+                if overflow:
+                    number = as_number(<object> key, <object> value)
             else:
                 # own references: the value's own code may run, and change x
                 name = <object> key

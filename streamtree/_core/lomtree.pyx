@@ -10,7 +10,9 @@ from streamtree._core.learners cimport ClassifierCore
 from streamtree._core.linear cimport adagrad_step, dot, sgd_step
 from streamtree._core.losses cimport loss_reach, loss_slope
 from streamtree._core.memory cimport prefetch, regrown_lines
-from streamtree._core.modelleaves cimport Candidate, ModelLeaves, Reading, value_of
+from streamtree._core.modelleaves cimport (
+    Candidate, ModelLeaves, Reading, goes_right, value_of,
+)
 from streamtree._core.nodes cimport ROOT, BinaryTree, Link
 from streamtree._core.rng cimport random_sign
 from streamtree._core.scaling cimport ColumnScaler
@@ -349,24 +351,24 @@ cdef class LomTreeCore(ClassifierCore):
         cdef LomNode* stats
         cdef ClassRecord* record
         cdef Reading reading
-        cdef bint goes_right, has_room
+        cdef bint is_right, has_room
         self._set_rate()
+        self.models.take(&reading, &row)
         while self.tree.links[node].left >= 0:
             if top < 0 and self.models.sites[node].state != NULL:
                 top = node
             if self.models.sites[node].column >= 0:
-                goes_right = self.models.goes_right(node, &row)
+                is_right = goes_right(&self.models.sites[node], &reading)
             else:
-                goes_right = self._train(
+                is_right = self._train(
                     node, self._passage(node, label), row, label, weight, &before
                 ) > 0.0
-            node = self.tree.links[node].right if goes_right else self.tree.links[node].left
+            node = self.tree.links[node].right if is_right else self.tree.links[node].left
         record = self._class_record(node, label)
         stats = &self.nodes[node].stats
         if self.models.sites[node].state.is_crowded:
             self._vote(node, record, label, weight)
             return self._learn_at_leaf(node, record, row, label, weight)
-        reading.row = row
         self.models.read(&reading)
         if top < 0:
             top = node
@@ -744,36 +746,40 @@ cdef class LomTreeCore(ClassifierCore):
 
     # -------------------------------------------------------------------- prediction
 
-    cdef int32_t _leaf(self, Row row, int32_t* top) noexcept nogil:
-        """The leaf of a row, and the first node on the way there that has a model, or -1."""
+    cdef int32_t _leaf(self, const Row* row, Reading* reading, int32_t* top) noexcept nogil:
+        """The leaf of a row, and the first node on the way there that has a model, or -1.
+
+        Where there are models, the row is left to be read in parts.
+        """
         cdef int32_t node = ROOT
         cdef int32_t* slots
         cdef Py_ssize_t absent
         cdef bint has_models = self.models is not None
         top[0] = -1
+        if has_models:
+            self.models.take(reading, row)
         while self.tree.links[node].left >= 0:
             if has_models:
                 if top[0] < 0 and self.models.sites[node].state != NULL:
                     top[0] = node
                 if self.models.sites[node].column >= 0:
-                    if self.models.goes_right(node, &row):
+                    if goes_right(&self.models.sites[node], reading):
                         node = self.tree.links[node].right
                     else:
                         node = self.tree.links[node].left
                     continue
-            self._prefetch_below(node, row, -1)
-            if self._score(node, row, &slots, &absent) > 0.0:
+            self._prefetch_below(node, row[0], -1)
+            if self._score(node, row[0], &slots, &absent) > 0.0:
                 node = self.tree.links[node].right
             else:
                 node = self.tree.links[node].left
         return node
 
     cdef int32_t predict_row(self, Row row) noexcept nogil:
-        cdef int32_t top, label = -1, node = self._leaf(row, &top)
-        cdef const LomNode* stats = &self.nodes[node].stats
         cdef Reading reading
+        cdef int32_t top, label = -1, node = self._leaf(&row, &reading, &top)
+        cdef const LomNode* stats = &self.nodes[node].stats
         if self.models is not None:
-            reading.row = row
             self.models.read(&reading)
             label = self.models.predict(&reading, node if top < 0 else top, node)
         return label if label >= 0 else stats.majority
@@ -784,16 +790,15 @@ cdef class LomTreeCore(ClassifierCore):
         Half of the pseudo-vote is the majority's, half everyone's: the majority is the most
         likely class also among equals and at a new leaf.
         """
-        cdef int32_t top, node = self._leaf(row, &top)
+        cdef Reading reading
+        cdef int32_t top, node = self._leaf(&row, &reading, &top)
         cdef int32_t label, slot, n_labels = self.labels.size
         cdef const LomNode* stats = &self.nodes[node].stats
         cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* records = <const ClassRecord*> table.records
         cdef double total = stats.votes + 1.0
-        cdef Reading reading
         if self.models is not None:
             memset(out, 0, n_labels * sizeof(double))
-            reading.row = row
             self.models.read(&reading)
             if self.models.predict_proba(&reading, node if top < 0 else top, node, out):
                 for label in range(n_labels):
@@ -812,11 +817,14 @@ cdef class LomTreeCore(ClassifierCore):
         cdef int32_t node, slot, label, majority, modelled
         cdef const Table* table
         cdef double total, rest
+        cdef Row row
+        cdef Reading reading
         if self.models is not None:
             return ClassifierCore.predict_topk_one(self, x, count)
         self.begin_predicting()
         try:
-            node = self._leaf(self.read_known(x).row(), &modelled)
+            row = self.read_known(x).row()
+            node = self._leaf(&row, &reading, &modelled)
         finally:
             self.n_predicting -= 1
         if self.labels.size == 0:
@@ -864,10 +872,13 @@ cdef class LomTreeCore(ClassifierCore):
         cdef int32_t* slots
         cdef Py_ssize_t absent
         cdef double score
+        cdef Reading reading
         nodes = []
+        if self.models is not None:
+            self.models.take(&reading, &row)
         while self.tree.links[node].left >= 0:
             if self.models is not None and self.models.sites[node].column >= 0:
-                score = value_of(&row, self.models.sites[node].column)
+                score = value_of(&reading, self.models.sites[node].column)
                 score -= self.models.sites[node].threshold
             else:
                 score = self._score(node, row, &slots, &absent)

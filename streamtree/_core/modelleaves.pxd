@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from streamtree._core.additive cimport LeafModel
+from streamtree._core.additive cimport MOST_CLASSES, LeafModel
 from streamtree._core.scaling cimport ColumnScaler
 from streamtree._core.tables cimport Table
 from streamtree._core.types cimport Row
@@ -9,7 +9,7 @@ from streamtree._core.types cimport Row
 cpdef enum:
     EXPERTS = 4         # two rates of the topmost model, two of the leaf's own
     CANDIDATES = 16
-    BUCKETS = 32
+    BUCKETS = 16
 
 
 cdef struct Candidate:
@@ -54,21 +54,40 @@ cdef struct Site:
 
 
 cdef struct Reading:
-    # a row in parts
-    Row row
+    # a row on its way down, and in parts
+    const Row* row
+    const double* by_column     # its values, NaN where there is none; NULL: many are missing
     Py_ssize_t n_linear
     Py_ssize_t n
 
 
-cdef inline double value_of(const Row* row, int32_t column) noexcept nogil:
+cdef struct Opinion:
+    # what the experts say of a row
+    int first                   # of the experts that have a say
+    int32_t n_classes
+    float probabilities[EXPERTS * MOST_CLASSES]
+    float mixed[MOST_CLASSES]   # zero behind the last class, up to a multiple of 4
+    # where the records of the topmost model and of the leaf's are
+    const int32_t* slots[2]
+    bint is_complete[2]
+
+
+cdef inline double value_of(const Reading* reading, int32_t column) noexcept nogil:
     """The value of a column in a row, 0 if it is not listed."""
+    cdef const Row* row = reading.row
+    cdef double value
     cdef Py_ssize_t i
-    if row.is_full:
-        return row.values[column] if column < row.n else 0.0
+    if reading.by_column != NULL:
+        value = reading.by_column[column]
+        return value if value == value else 0.0
     for i in range(row.n):
         if row.columns[i] == column:
             return row.values[i]
     return 0.0
+
+
+cdef inline bint goes_right(const Site* site, const Reading* reading) noexcept nogil:
+    return value_of(reading, site.column) > site.threshold
 
 
 cdef class ModelLeaves:
@@ -97,24 +116,29 @@ cdef class ModelLeaves:
     cdef void free_state(self, int32_t node) noexcept nogil
     cdef void crowd(self, int32_t node) noexcept nogil
     cdef void hand_places(self, int32_t node, int32_t heir) noexcept nogil
-    cdef bint goes_right(self, int32_t node, const Row* row) noexcept nogil
+    cdef void take(self, Reading* reading, const Row* row) noexcept nogil
     cdef const uint64_t* order(self, const Row* row) noexcept nogil
     cdef void read(self, Reading* reading) noexcept nogil
     cdef int32_t predict(self, Reading* reading, int32_t top, int32_t leaf) noexcept nogil
     cdef bint predict_proba(self, Reading* reading, int32_t top, int32_t leaf,
                             double* out) noexcept nogil
-    cdef int32_t mix(self, Reading* reading, int32_t top, int32_t leaf, float* probabilities,
-                     float* mixed) noexcept nogil
+    cdef void mix(self, Reading* reading, int32_t top, int32_t leaf,
+                  Opinion* opinion) noexcept nogil
+    cdef void respond(self, Reading* reading, const LeafModel* model, int whose,
+                      Opinion* opinion) noexcept nogil
+    cdef void add_scores(self, Reading* reading, const LeafModel* model, int whose,
+                         Opinion* opinion, float* scores) noexcept nogil
     cdef int32_t place_of(self, int32_t top, int32_t label) noexcept nogil
     cdef int admit(self, int32_t top, int32_t label, int32_t n_labels) except -2 nogil
     cdef int add_class(self, int32_t top, int32_t label, int32_t n_labels) except -1 nogil
     cdef bint learn(self, Reading* reading, int32_t top, int32_t leaf, int32_t label,
                     int32_t n_labels, double weight) except -1 nogil
-    cdef int train(self, Reading* reading, LeafModel* model, int32_t* slots, const float* p,
-                   int32_t place, int32_t n_classes, float square, double weight) except -1 nogil
-    cdef void watch(self, Reading* reading, int32_t top, int32_t leaf, const float* p,
-                    int32_t place, double weight) noexcept nogil
+    cdef int train(self, Reading* reading, LeafModel* model, int whose, Opinion* opinion,
+                   int32_t place, float square, double weight) except -1 nogil
+    cdef void watch(self, Reading* reading, int32_t leaf, const Opinion* opinion, int32_t place,
+                    double weight) noexcept nogil
     cdef void begin_round(self, Search* search, int32_t leaf, const Row* row) noexcept nogil
+    cdef float patience(self) noexcept nogil
     cdef const Candidate* found(self, int32_t leaf) noexcept nogil
     cdef int divide(self, int32_t top, int32_t node, int32_t left, int32_t right,
                     int32_t column, float threshold) except -1 nogil

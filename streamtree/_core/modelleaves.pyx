@@ -11,19 +11,19 @@ both sides.
 """
 
 cimport cython
-from libc.math cimport cbrt, log, sqrt
+from libc.math cimport NAN, cbrt, log, sqrt
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from streamtree._core.additive cimport (
-    KNOTS, MOST_CLASSES, RATES, LeafModel, clone_model, expf, fabsf, find_parts, free_model,
-    has_met, logf, make_parts, meet, model_bytes, record_width, respond, train_parts,
+    KNOTS, MOST_CLASSES, RATES, LeafModel, add_parts, clone_model, find_parts, free_model,
+    has_met, make_parts, meet, model_bytes, record_width, train_parts,
 )
 from streamtree._core.features cimport stable_hash
 from streamtree._core.memory cimport regrown
 from streamtree._core.rng cimport splitmix64
-from streamtree._core.scaling cimport ColumnScaler
+from streamtree._core.scaling cimport ColumnScale, ColumnScaler, has_varied
 from streamtree._core.tables cimport (
     Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
 )
@@ -31,11 +31,29 @@ from streamtree._core.types cimport Parts, Row
 
 import numpy as np
 
+cdef extern from "softmax.h":
+    void judge_experts "streamtree_judge"(
+        float* losses, const float* said, float fading, float least, float temperature, int first,
+        float* shares
+    ) noexcept nogil
+    void logistic "streamtree_logistic"(const float* scores, float* probabilities) noexcept nogil
+    void mix_four "streamtree_mix"(
+        const float* probabilities, Py_ssize_t apart, const float* shares, int n, float* mixed
+    ) noexcept nogil
+    void softmax "streamtree_softmax"(
+        const float* scores, int n, float* probabilities
+    ) noexcept nogil
+    float sum_of_squares "streamtree_squares"(const float* values, Py_ssize_t n) noexcept nogil
+
+cdef extern from "math.h":
+    float fabsf(float x) noexcept nogil
+
 cdef enum:
-    TOP = 0         # the experts: first the topmost model's rates, then the leaf's own
-    OWN = RATES
+    TOP = 0         # whose model it is: the topmost one's or the leaf's own
+    OWN = 1
     LOOKS_PER_ROUND = 10
-    GRACE_PERIODS = 5       # between two looks
+    GRACE_PERIODS = 7       # between two looks
+    LEAST_PATIENCE = 50     # rows: a round needs some to find anything
     MOST_ORDERED = 1000     # columns that are ordered once and not by row
 
 # Knots lie at -2, -1.5, ... 1.5 scales; what is beyond counts as the last one.
@@ -44,16 +62,18 @@ cdef double KNOT_DISTANCE = 0.5
 cdef float[RATES] RELATIVE_RATES = [1.0, 6.0]
 # of the sums of squared gradients, at every step of a model
 cdef float KEPT = 0.999
+# added to them: the first steps need not be the largest
+cdef float SQUARE_OFFSET = 0.2
 # added to the mean squared norm of the rows, by which rates are divided
 cdef double NORM_OFFSET = 4.0
 # of the losses by which experts are weighed
 cdef float FADING = 0.98
 cdef float TEMPERATURE = 0.3
 cdef float LEAST_PROBABILITY = 1e-3
-# An expert may err where the mixture does not: its steps must not explode.
-cdef float LEAST_SQUARE = 1e-4
+# of a row that is worth learning
+cdef float LEAST_ERROR = 0.07
 # of a row that is worth counting for the candidates
-cdef float LEAST_SLOPE = 0.1
+cdef float LEAST_SLOPE = 0.2
 # An example of more weight counts as one of this: squares stay within single precision.
 cdef double MOST_WEIGHT = 1e6
 # A side with a smaller share of the rows is no side.
@@ -224,119 +244,157 @@ cdef class ModelLeaves:
 
     # ----------------------------------------------------------------- reading
 
-    cdef bint goes_right(self, int32_t node, const Row* row) noexcept nogil:
-        return value_of(row, self.sites[node].column) > self.sites[node].threshold
+    cdef void take(self, Reading* reading, const Row* row) noexcept nogil:
+        """Begin to read a row: enough to ask for the value of a column."""
+        cdef double* by_column = row.parts.by_column
+        cdef Py_ssize_t i
+        reading.row = row
+        reading.by_column = NULL
+        if self.n_hashes > MOST_ORDERED or self.n_hashes > 2 * row.n:
+            return
+        if row.is_full and row.n == self.n_hashes:
+            reading.by_column = row.values
+            return
+        for i in range(self.n_hashes):
+            by_column[i] = NAN
+        for i in range(row.n):
+            by_column[row.columns[i]] = row.values[i]
+        reading.by_column = by_column
 
     cdef const uint64_t* order(self, const Row* row) noexcept nogil:
-        """Where the values of a row are, in the low halves of words that ascend.
-
-        Sums go by the hashes of the names, so that the order of the columns is no matter: with
-        single precision it would be.
-        """
+        """Where the values of a row are, in the low halves of words that ascend."""
         cdef uint64_t* order = row.parts.order
         cdef Py_ssize_t i
-        if row.is_full and row.n == self.n_hashes <= MOST_ORDERED:
-            return self.full_order
         for i in range(row.n):
             order[i] = <uint64_t> self.hashes[row.columns[i]] << 32 | <uint64_t> i
         sort_words(order, row.n)
         return order
 
     cdef void read(self, Reading* reading) noexcept nogil:
-        """Read a row in parts: the bias and the values, then the knots around them."""
-        cdef const Row* row = &reading.row
-        cdef const uint64_t* order = self.order(row)
-        cdef Parts* parts = &reading.row.parts
-        cdef Py_ssize_t i, k, n = row.n + 1
-        cdef int32_t knot
-        cdef double place
+        """Read a row in parts: the bias and the values, then the knots around them.
+
+        Sums go by the hashes of the names, so that the order of the columns is no matter: with
+        single precision it would be.
+        """
+        cdef const Row* row = reading.row
+        cdef const uint64_t* order
+        cdef const Parts* parts = row.parts
+        cdef const ColumnScale* scales = self.scaler._columns
+        cdef Py_ssize_t i, k, n_linear = 1, n = row.n + 1
+        cdef int32_t column, knot
+        cdef double value, place
+        cdef bint is_dense = reading.by_column != NULL
+        if is_dense:
+            order = self.full_order
+        else:
+            order = self.order(row)
         parts.keys[0] = 0
         parts.values[0] = 1.0
-        for i in range(row.n):
+        for i in range(self.n_hashes if is_dense else row.n):
             k = <uint32_t> order[i]
-            parts.keys[i + 1] = row.columns[k] + 1
-            parts.values[i + 1] = <float> row.values[k]
-        reading.n_linear = n
-        if self.is_adaptive:
-            for i in range(row.n):
-                k = <uint32_t> order[i]
-                if not self.scaler.varies(row.columns[k]):
+            if is_dense:
+                column = <int32_t> k
+                value = reading.by_column[k]
+                if value != value:
                     continue
-                place = (row.values[k] - FIRST_KNOT) / KNOT_DISTANCE
-                place = min(max(place, 0.0), <double> (KNOTS - 1))
-                knot = min(<int32_t> place, KNOTS - 2)
-                place -= knot
-                parts.keys[n] = KNOTS * row.columns[k] + knot
-                parts.values[n] = <float> (1.0 - place)
-                parts.keys[n + 1] = KNOTS * row.columns[k] + knot + 1
-                parts.values[n + 1] = <float> place
-                n += 2
+            else:
+                column = row.columns[k]
+                value = row.values[k]
+            parts.keys[n_linear] = column + 1
+            parts.values[n_linear] = <float> value
+            n_linear += 1
+            if not self.is_adaptive or not has_varied(&scales[column]):
+                continue
+            place = (value - FIRST_KNOT) / KNOT_DISTANCE
+            place = min(max(place, 0.0), <double> (KNOTS - 1))
+            knot = min(<int32_t> place, KNOTS - 2)
+            place -= knot
+            parts.keys[n] = KNOTS * column + knot
+            parts.values[n] = <float> (1.0 - place)
+            parts.keys[n + 1] = KNOTS * column + knot + 1
+            parts.values[n + 1] = <float> place
+            n += 2
+        reading.n_linear = n_linear
         reading.n = n
 
     # -------------------------------------------------------------- prediction
 
-    cdef int32_t mix(self, Reading* reading, int32_t top, int32_t leaf, float* probabilities,
-                     float* mixed) noexcept nogil:
-        """Write what every expert says of the classes, and the mixture; returns how many classes.
+    cdef void add_scores(self, Reading* reading, const LeafModel* model, int whose,
+                         Opinion* opinion, float* scores) noexcept nogil:
+        """Find the records of a row in a model, and add up the scores that they give."""
+        cdef const Parts* parts = reading.row.parts
+        opinion.slots[whose] = find_parts(
+            model, parts, reading.n_linear, reading.n, self.scaler.size,
+            parts.top_slots if whose == TOP else parts.own_slots, &opinion.is_complete[whose],
+        )
+        add_parts(model, parts, reading.n_linear, reading.n, opinion.slots[whose], scores)
 
-        `probabilities` has MOST_CLASSES numbers for each expert; only those with a share are set.
-        """
+    cdef void respond(self, Reading* reading, const LeafModel* model, int whose,
+                      Opinion* opinion) noexcept nogil:
+        """Write what the experts of one model say."""
+        cdef float scores[RATES * MOST_CLASSES]
+        cdef int32_t k, stride = model.stride
+        cdef float* p = &opinion.probabilities[whose * RATES * MOST_CLASSES]
+        cdef int rate
+        memset(scores, 0, max(RATES * stride, EXPERTS) * sizeof(float))
+        self.add_scores(reading, model, whose, opinion, scores)
+        if stride == 1:
+            respond_of_two(scores, 0, RATES, p)
+        for rate in range(RATES):
+            if stride > 1:
+                softmax(&scores[rate * stride], stride, p)
+            # between n_classes and stride there are zeros already: UNMET is the bias
+            for k in range(max(stride, 4), (opinion.n_classes + 3) // 4 * 4):
+                p[k] = 0.0
+            p += MOST_CLASSES
+
+    cdef void mix(self, Reading* reading, int32_t top, int32_t leaf,
+                  Opinion* opinion) noexcept nogil:
+        """Write what every expert says of the classes, and the mixture."""
         cdef const State* state = self.sites[leaf].state
         cdef const State* above = self.sites[top].state
-        cdef Parts* parts = &reading.row.parts
-        cdef int32_t n_classes = above.n_classes, k
-        cdef const float* p
-        cdef float share
-        cdef int expert
-        if n_classes == 0:
-            return 0
-        find_parts(&state.model, parts, reading.n_linear, reading.n, parts.own_slots)
-        respond(
-            &state.model, parts, reading.n_linear, reading.n, parts.own_slots, n_classes,
-            &probabilities[OWN * MOST_CLASSES],
-        )
-        if top != leaf:
-            find_parts(&above.model, parts, reading.n_linear, reading.n, parts.top_slots)
-            respond(
-                &above.model, parts, reading.n_linear, reading.n, parts.top_slots, n_classes,
-                &probabilities[TOP * MOST_CLASSES],
-            )
-        for k in range(n_classes):
-            mixed[k] = 0.0
-        for expert in range(EXPERTS):
-            share = state.shares[expert]
-            if share > 0.0:
-                p = &probabilities[expert * MOST_CLASSES]
-                for k in range(n_classes):
-                    mixed[k] += share * p[k]
-        return n_classes
+        cdef float scores[EXPERTS]
+        opinion.n_classes = above.n_classes
+        opinion.first = RATES if top == leaf else 0
+        if opinion.n_classes == 0:
+            return
+        if state.model.stride == 1 == above.model.stride:
+            # one exp and one quotient for all of them
+            memset(scores, 0, sizeof(scores))
+            self.add_scores(reading, &state.model, OWN, opinion, &scores[RATES])
+            if top != leaf:
+                self.add_scores(reading, &above.model, TOP, opinion, scores)
+            respond_of_two(scores, opinion.first, EXPERTS, opinion.probabilities)
+        else:
+            self.respond(reading, &state.model, OWN, opinion)
+            if top != leaf:
+                self.respond(reading, &above.model, TOP, opinion)
+        mix_experts(opinion, state.shares)
 
     cdef int32_t predict(self, Reading* reading, int32_t top, int32_t leaf) noexcept nogil:
         """The most likely class, -1 if the models know none."""
-        cdef float probabilities[EXPERTS * MOST_CLASSES]
-        cdef float mixed[MOST_CLASSES]
-        cdef int32_t k, best = 0, n_classes
-        n_classes = self.mix(reading, top, leaf, probabilities, mixed)
-        if n_classes == 0:
+        cdef Opinion opinion
+        cdef int32_t k, best = 0
+        self.mix(reading, top, leaf, &opinion)
+        if opinion.n_classes == 0:
             return -1
-        for k in range(1, n_classes):
-            if mixed[k] > mixed[best]:
+        for k in range(1, opinion.n_classes):
+            if opinion.mixed[k] > opinion.mixed[best]:
                 best = k
         return self.sites[top].state.classes[best]
 
     cdef bint predict_proba(self, Reading* reading, int32_t top, int32_t leaf,
                             double* out) noexcept nogil:
         """Write the probability of the classes that the models know; returns whether they do."""
-        cdef float probabilities[EXPERTS * MOST_CLASSES]
-        cdef float mixed[MOST_CLASSES]
-        cdef int32_t k, n_classes
+        cdef Opinion opinion
+        cdef int32_t k
         cdef double total = 0.0
-        n_classes = self.mix(reading, top, leaf, probabilities, mixed)
-        for k in range(n_classes):
-            total += mixed[k]
-        for k in range(n_classes):
-            out[self.sites[top].state.classes[k]] = mixed[k] / total
-        return n_classes > 0
+        self.mix(reading, top, leaf, &opinion)
+        for k in range(opinion.n_classes):
+            total += opinion.mixed[k]
+        for k in range(opinion.n_classes):
+            out[self.sites[top].state.classes[k]] = opinion.mixed[k] / total
+        return opinion.n_classes > 0
 
     # ---------------------------------------------------------------- learning
 
@@ -371,110 +429,98 @@ cdef class ModelLeaves:
         """Learn an example; returns False if its class finds no room in the topmost model."""
         cdef State* state = self.sites[leaf].state
         cdef State* above = self.sites[top].state
-        cdef Parts* parts = &reading.row.parts
-        cdef float probabilities[EXPERTS * MOST_CLASSES]
-        cdef float mixed[MOST_CLASSES]
-        cdef int32_t k, n_classes
+        cdef const Parts* parts = reading.row.parts
+        cdef Opinion opinion
         cdef int32_t place = self.admit(top, label, n_labels)
-        cdef double norm = 0.0
-        cdef float square = 0.0, error
-        cdef Py_ssize_t i
+        cdef float said[EXPERTS]
+        cdef float square, right
         cdef int expert
         if place < 0:
             return False
         weight = min(weight, MOST_WEIGHT)
-        for i in range(reading.n):
-            norm += <double> parts.values[i] * parts.values[i]
         self.rows += 1.0
-        self.mean_norm += (norm - self.mean_norm) / self.rows
-        n_classes = self.mix(reading, top, leaf, probabilities, mixed)
-        for expert in range(EXPERTS):
-            if state.shares[expert] > 0.0:
-                error = probabilities[expert * MOST_CLASSES + place]
-                state.losses[expert] = FADING * state.losses[expert] - logf(
-                    max(error, LEAST_PROBABILITY)
-                )
-        weigh(state, top == leaf)
-        if n_classes <= 2:
-            square = (1.0 - mixed[place]) * (1.0 - mixed[place])
-        else:
-            for k in range(n_classes):
-                error = mixed[k] - (k == place)
-                square += error * error
-        square = max(square, LEAST_SQUARE)
-        self.train(
-            reading, &state.model, parts.own_slots, &probabilities[OWN * MOST_CLASSES], place,
-            n_classes, square, weight,
+        self.mean_norm += (sum_of_squares(parts.values, reading.n) - self.mean_norm) / self.rows
+        self.mix(reading, top, leaf, &opinion)
+        for expert in range(opinion.first, EXPERTS):
+            said[expert] = opinion.probabilities[expert * MOST_CLASSES + place]
+        judge_experts(
+            state.losses, said, FADING, LEAST_PROBABILITY, TEMPERATURE, opinion.first,
+            state.shares,
         )
+        right = opinion.mixed[place]
+        if opinion.n_classes <= 2:
+            square = (<float> 1.0 - right) * (<float> 1.0 - right)
+        else:
+            opinion.mixed[place] = right - <float> 1.0
+            square = sum_of_squares(opinion.mixed, opinion.n_classes)
+        self.watch(reading, leaf, &opinion, place, weight)
+        if square < LEAST_ERROR * LEAST_ERROR:
+            return True
+        self.train(reading, &state.model, OWN, &opinion, place, square, weight)
         if top != leaf:
-            self.train(
-                reading, &above.model, parts.top_slots, &probabilities[TOP * MOST_CLASSES],
-                place, n_classes, square, weight,
-            )
-        self.watch(reading, top, leaf, &probabilities[OWN * MOST_CLASSES], place, weight)
+            self.train(reading, &above.model, TOP, &opinion, place, square, weight)
         return True
 
-    cdef int train(self, Reading* reading, LeafModel* model, int32_t* slots, const float* p,
-                   int32_t place, int32_t n_classes, float square, double weight) except -1 nogil:
-        """One step of a model; its slots and probabilities are those of `mix`."""
-        cdef Parts* parts = &reading.row.parts
-        cdef float fresh[RATES * MOST_CLASSES]
+    cdef int train(self, Reading* reading, LeafModel* model, int whose, Opinion* opinion,
+                   int32_t place, float square, double weight) except -1 nogil:
+        """One step of a model."""
+        cdef const Parts* parts = reading.row.parts
+        cdef int32_t* room = parts.top_slots if whose == TOP else parts.own_slots
+        cdef const float* p = &opinion.probabilities[whose * RATES * MOST_CLASSES]
         cdef float slopes[RATES * MOST_CLASSES]
         cdef float rate
-        cdef Py_ssize_t i, n_linear = reading.n_linear, n = reading.n
-        cdef int32_t k
-        cdef bint is_complete = True
+        cdef Py_ssize_t n_linear = reading.n_linear, n = reading.n
+        cdef int32_t k, stride
         cdef int r
         if not has_met(model, place):
-            meet(model, place, n_classes, self.scaler.size)
-            find_parts(model, parts, n_linear, n, slots)
-            respond(model, parts, n_linear, n, slots, n_classes, fresh)
-            p = fresh
-        for i in range(n):
-            is_complete &= slots[i] >= 0
-        if not is_complete:
-            make_parts(model, parts, n_linear, n, self.scaler.size, slots)
+            meet(model, place, opinion.n_classes, self.scaler.size)
+            self.respond(reading, model, whose, opinion)
+        if not opinion.is_complete[whose]:
+            make_parts(model, parts, n_linear, n, self.scaler.size, room)
         square *= <float> (weight * weight)
+        stride = model.stride
         for r in range(RATES):
             rate = <float> (
                 RELATIVE_RATES[r] * weight * self.learning_rate / (self.mean_norm + NORM_OFFSET)
             )
-            if model.stride == 1:
+            if stride == 1:
                 slopes[r] = rate * (p[r * MOST_CLASSES + 1] - (place == 1))
                 continue
-            for k in range(min(model.stride, n_classes)):
-                slopes[r * model.stride + k] = rate * (p[r * MOST_CLASSES + k] - (k == place))
-            for k in range(n_classes, model.stride):
-                slopes[r * model.stride + k] = 0.0
-        train_parts(model, parts, n_linear, n, slots, square, KEPT, slopes)
+            for k in range(stride):
+                slopes[r * stride + k] = rate * p[r * MOST_CLASSES + k]
+            slopes[r * stride + place] = rate * (p[r * MOST_CLASSES + place] - <float> 1.0)
+        train_parts(
+            model, parts, n_linear, n, opinion.slots[whose] if opinion.is_complete[whose] else room,
+            square, SQUARE_OFFSET, KEPT, slopes,
+        )
         return 0
 
     # --------------------------------------------------------------- the split
 
-    cdef void watch(self, Reading* reading, int32_t top, int32_t leaf, const float* p,
-                    int32_t place, double weight) noexcept nogil:
+    cdef void watch(self, Reading* reading, int32_t leaf, const Opinion* opinion, int32_t place,
+                    double weight) noexcept nogil:
         """Count an example for the candidates of its leaf."""
         cdef State* state = self.sites[leaf].state
         cdef Search* search = state.search
         cdef Candidate* candidate
-        cdef const Parts* parts = &reading.row.parts
+        cdef const Parts* parts = reading.row.parts
+        cdef const float* p = &opinion.probabilities[OWN * RATES * MOST_CLASSES]
         cdef float sums[BUCKETS]
         cdef float squares[BUCKETS]
-        cdef float slope = 0.0
+        cdef float slope
         cdef uint32_t bucket
-        cdef int32_t key, k, n_classes = self.sites[top].state.n_classes
+        cdef int32_t key
         cdef Py_ssize_t i
         cdef int m
         if search.n == 0:
-            self.begin_round(search, leaf, &reading.row)
+            self.begin_round(search, leaf, reading.row)
             if search.n == 0:
                 return
-        if n_classes <= 2:
+        search.rows += <float> weight
+        if opinion.n_classes <= 2:
             slope = p[1] - (place == 1)
         else:
-            for k in range(n_classes):
-                slope += sign_of(leaf, search.looks // LOOKS_PER_ROUND, k) * (p[k] - (k == place))
-        search.rows += <float> weight
+            slope = contrast(leaf, search.looks // LOOKS_PER_ROUND, opinion.n_classes, p, place)
         if fabsf(slope) < LEAST_SLOPE:
             # it would hardly count
             return
@@ -495,7 +541,7 @@ cdef class ModelLeaves:
             search.squares[m] += squares[m]
         for m in range(search.n):
             candidate = &search.candidates[m]
-            if value_of(&reading.row, candidate.column) > candidate.threshold:
+            if value_of(reading, candidate.column) > candidate.threshold:
                 add_buckets(candidate, sums, squares, <float> weight)
 
     cdef void begin_round(self, Search* search, int32_t leaf, const Row* row) noexcept nogil:
@@ -509,7 +555,7 @@ cdef class ModelLeaves:
         cdef int m
         memset(search, 0, sizeof(Search))
         search.looks = looks
-        search.next_look = <float> max(GRACE_PERIODS * self.grace_period, self.scaler.size)
+        search.next_look = self.patience()
         if row.n == 0:
             return
         for m in range(CANDIDATES):
@@ -522,10 +568,14 @@ cdef class ModelLeaves:
                     best, best_word = i, word
             search.candidates[m].column = row.columns[best]
             search.candidates[m].threshold = <float> row.values[best]
-            if not self.scaler.varies(row.columns[best]):
+            if not has_varied(&self.scaler._columns[row.columns[best]]):
                 # halfway to the zeros
                 search.candidates[m].threshold *= 0.5
         search.n = CANDIDATES
+
+    cdef float patience(self) noexcept nogil:
+        """The weight of the examples between two looks."""
+        return <float> max(GRACE_PERIODS * self.grace_period, LEAST_PATIENCE, self.scaler.size)
 
     cdef const Candidate* found(self, int32_t leaf) noexcept nogil:
         """The threshold at which the leaf should split now, NULL if there is none."""
@@ -537,7 +587,7 @@ cdef class ModelLeaves:
         if search.n == 0 or search.rows < search.next_look:
             return NULL
         search.looks += 1
-        search.next_look += <float> max(GRACE_PERIODS * self.grace_period, self.scaler.size)
+        search.next_look += self.patience()
         # the levels of all looks of a leaf sum up to delta
         level = self.delta / (<double> CANDIDATES * search.looks * (search.looks + 1.0))
         best_z = normal_quantile(level)
@@ -589,7 +639,7 @@ cdef class ModelLeaves:
                 child.losses[expert] = state.losses[expert]
             if top == node:
                 for expert in range(RATES):
-                    child.losses[TOP + expert] = state.losses[OWN + expert]
+                    child.losses[expert] = state.losses[RATES + expert]
             weigh(child, False)
         self.sites[node].column = column
         self.sites[node].threshold = threshold
@@ -669,10 +719,53 @@ cdef class ModelLeaves:
         return 0
 
 
-cdef inline float sign_of(int32_t leaf, int32_t round_, int32_t place) noexcept nogil:
-    """The sign of a class in the contrast of a round."""
-    cdef uint64_t word = splitmix64((<uint64_t> leaf << 40) ^ (<uint64_t> round_ << 16) ^ place)
-    return 1.0 if word >> 63 else -1.0
+cdef float contrast(int32_t leaf, int32_t round_, int32_t n_classes, const float* p,
+                    int32_t place) noexcept nogil:
+    """The slope of the loss along the contrast of a round, a row of a Hadamard matrix.
+
+    Each sets about half of the classes against the others, and all of them tell every two apart.
+    """
+    cdef uint32_t size = 2, row, word
+    cdef float slope = 0.0
+    cdef int32_t k
+    while size < <uint32_t> n_classes:
+        size *= 2
+    row = 1 + <uint32_t> (
+        splitmix64((<uint64_t> leaf << 32) ^ <uint64_t> round_) % (size - 1)
+    )
+    for k in range(n_classes):
+        word = <uint32_t> k & row
+        word ^= word >> 4
+        word ^= word >> 2
+        word ^= word >> 1
+        slope += (p[k] - (k == place)) * (<float> 1.0 - <float> 2.0 * <float> (word & 1))
+    return slope
+
+
+cdef inline void respond_of_two(const float* scores, int first, int last,
+                                float* p) noexcept nogil:
+    """Write the probabilities of two classes from the differences of their scores."""
+    cdef float right[EXPERTS]
+    cdef int expert
+    logistic(scores, right)
+    for expert in range(first, last):
+        p[expert * MOST_CLASSES] = <float> 1.0 - right[expert]
+        p[expert * MOST_CLASSES + 1] = right[expert]
+        p[expert * MOST_CLASSES + 2] = p[expert * MOST_CLASSES + 3] = 0.0
+
+
+cdef inline void mix_experts(Opinion* opinion, const float* shares) noexcept nogil:
+    """The mean of what the experts say, each by its share."""
+    cdef const float* p = opinion.probabilities
+    cdef int32_t k
+    cdef int expert
+    if opinion.first == 0:
+        mix_four(p, MOST_CLASSES, shares, (opinion.n_classes + 3) // 4 * 4, opinion.mixed)
+        return
+    for k in range((opinion.n_classes + 3) // 4 * 4):
+        opinion.mixed[k] = 0.0
+        for expert in range(opinion.first, EXPERTS):
+            opinion.mixed[k] += shares[expert] * p[expert * MOST_CLASSES + k]
 
 
 cdef inline void add_buckets(Candidate* candidate, const float* sums, const float* squares,
@@ -686,17 +779,11 @@ cdef inline void add_buckets(Candidate* candidate, const float* sums, const floa
 
 cdef void weigh(State* state, bint is_topmost) noexcept nogil:
     """Turn progressive losses into shares of the mixture."""
-    cdef int expert, first = OWN if is_topmost else TOP
-    cdef float least = state.losses[OWN], total = 0.0
-    for expert in range(EXPERTS):
-        state.shares[expert] = 0.0
-    for expert in range(first, EXPERTS):
-        least = min(least, state.losses[expert])
-    for expert in range(first, EXPERTS):
-        state.shares[expert] = expf(TEMPERATURE * (least - state.losses[expert]))
-        total += state.shares[expert]
-    for expert in range(first, EXPERTS):
-        state.shares[expert] /= total
+    cdef float* said = [1.0, 1.0, 1.0, 1.0]
+    judge_experts(
+        state.losses, said, 1.0, LEAST_PROBABILITY, TEMPERATURE, RATES if is_topmost else 0,
+        state.shares,
+    )
 
 
 cdef dict exported(const Table* table, int32_t stride):

@@ -30,6 +30,11 @@ cdef inline double scaled(const ColumnScale* column, double value) noexcept nogi
     return clipped((value - column.center) * column.factor)
 
 
+cdef inline bint has_varied(const ColumnScale* column) noexcept nogil:
+    """Whether the column has shown two different values besides zero."""
+    return column.sum_squares > 0.0
+
+
 cdef class ColumnScaler:
     cdef bint enabled
     cdef bint listing
@@ -43,7 +48,6 @@ cdef class ColumnScaler:
 
     cdef int add_columns(self, int32_t size, int64_t birth) except -1
     cdef bint is_dense(self, int32_t column) noexcept nogil
-    cdef bint varies(self, int32_t column) noexcept nogil
     cdef int learn(self, RowBuffer raw, bint zeros_implied, RowBuffer out) except -1 nogil
     cdef int apply(self, RowBuffer raw, RowBuffer out) except -1 nogil
     cdef void _write_zeros(self, RowBuffer raw, RowBuffer out) noexcept nogil

@@ -77,10 +77,6 @@ cdef class ColumnScaler:
     cdef bint is_dense(self, int32_t column) noexcept nogil:
         return self._columns[column].is_dense
 
-    cdef bint varies(self, int32_t column) noexcept nogil:
-        """Whether the column has shown two different values besides zero."""
-        return self._columns[column].sum_squares > 0.0
-
     cdef void not_implied(self, int32_t column, int64_t rows) noexcept nogil:
         """Take back the zeros that `rows` sparse rows without this column implied."""
         if self.enabled:

@@ -5,13 +5,15 @@ from libc.stdint cimport int32_t, uint64_t
 
 cdef struct Parts:
     # A row as leaf models read it, see additive.pxd: keys of linear weights, then of knots.
-    # Room for three numbers a value, and one. `order` has room for a number a value.
+    # Room for three numbers a value, and one. `order` has room for a number a value, `by_column`
+    # for two.
     int32_t* keys
     float* values
     float* steps
     int32_t* top_slots
     int32_t* own_slots
     uint64_t* order
+    double* by_column
 
 
 cdef struct Row:
@@ -24,4 +26,4 @@ cdef struct Row:
     # scratch for n numbers each, so that concurrent readers do not share any
     int32_t* slots
     double* steps
-    Parts parts
+    const Parts* parts

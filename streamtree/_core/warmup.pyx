@@ -115,7 +115,7 @@ cdef class WarmUp:
         row.values = &self.values[self.starts[i]]
         row.n = self.starts[i + 1] - self.starts[i]
         row.slots = self._scratch.slots
-        row.parts = self._scratch.parts
+        row.parts = &self._scratch.parts
         row.steps = self._scratch.steps
         row.top = -1
         row.is_full = True
