@@ -12,12 +12,15 @@ DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
 MODULES = [
     "additive", "features", "histograms", "labels", "leafmodels", "learners", "lomtree", "losses",
     "modelleaves", "nodes", "nongreedy", "oblique", "predicates", "predictionnodes",
-    "predictiontree", "rows", "scaling", "selfterminating", "softlearning", "softnodes",
-    "softtree", "solvers", "tables", "warmup",
+    "predictiontree", "readings", "rows", "scaling", "selfterminating", "softlearning", "softnodes",
+    "softtree", "solvers", "splitsearch", "tables", "warmup",
 ]
 
 # C of our own that a module includes
-HEADERS = dict.fromkeys(["additive", "modelleaves"], ["streamtree/_core/softmax.h"])
+HEADERS = {
+    "additive": ["streamtree/_core/softmax.h"],
+    "modelleaves": ["streamtree/_core/softmax.h"],
+}
 
 DIRECTIVES = {
     "language_level": 3,

@@ -13,7 +13,8 @@ from streamtree._core.additive import KNOTS, MOST_CLASSES, RATES
 from streamtree._core.features import Category
 from streamtree._core.lomtree import LomTreeCore
 from streamtree._core.losses import Loss
-from streamtree._core.modelleaves import BUCKETS, CANDIDATES, EXPERTS
+from streamtree._core.modelleaves import EXPERTS
+from streamtree._core.splitsearch import BUCKETS, CANDIDATES
 from streamtree.base import StreamTreeClassifier, check_choice, check_integer, check_number
 
 __all__ = ["LOMTreeClassifier"]

@@ -10,12 +10,12 @@ from streamtree._core.learners cimport ClassifierCore
 from streamtree._core.linear cimport adagrad_step, dot, sgd_step
 from streamtree._core.losses cimport loss_reach, loss_slope
 from streamtree._core.memory cimport prefetch, regrown_lines
-from streamtree._core.modelleaves cimport (
-    Candidate, ModelLeaves, Reading, goes_right, value_of,
-)
+from streamtree._core.modelleaves cimport ModelLeaves, goes_right
 from streamtree._core.nodes cimport ROOT, BinaryTree, Link
+from streamtree._core.readings cimport Reading, value_of
 from streamtree._core.rng cimport random_sign
 from streamtree._core.scaling cimport ColumnScaler
+from streamtree._core.splitsearch cimport Candidate
 from streamtree._core.tables cimport (
     Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
     table_locate, table_locate_all, table_prefetch, table_reserve, table_sorted_slots,
@@ -217,8 +217,8 @@ cdef class LomTreeCore(ClassifierCore):
     cdef int _tell_columns(self) except -1:
         cdef Py_ssize_t column
         if self.models is not None:
-            for column in range(self.models.n_hashes, len(self.features.names)):
-                self.models.add_column(self.features.names[column])
+            for column in range(self.models.reader.n_columns, len(self.features.names)):
+                self.models.reader.add_column(self.features.names[column])
         return 0
 
     cdef int _reserve_trails(self, int32_t size) except -1 nogil:
@@ -353,7 +353,7 @@ cdef class LomTreeCore(ClassifierCore):
         cdef Reading reading
         cdef bint is_right, has_room
         self._set_rate()
-        self.models.take(&reading, &row)
+        self.models.reader.take(&reading, &row)
         while self.tree.links[node].left >= 0:
             if top < 0 and self.models.sites[node].state != NULL:
                 top = node
@@ -369,7 +369,7 @@ cdef class LomTreeCore(ClassifierCore):
         if self.models.sites[node].state.is_crowded:
             self._vote(node, record, label, weight)
             return self._learn_at_leaf(node, record, row, label, weight)
-        self.models.read(&reading)
+        self.models.reader.read(&reading)
         if top < 0:
             top = node
         has_room = self.models.learn(&reading, top, node, label, self.labels.size, weight)
@@ -757,7 +757,7 @@ cdef class LomTreeCore(ClassifierCore):
         cdef bint has_models = self.models is not None
         top[0] = -1
         if has_models:
-            self.models.take(reading, row)
+            self.models.reader.take(reading, row)
         while self.tree.links[node].left >= 0:
             if has_models:
                 if top[0] < 0 and self.models.sites[node].state != NULL:
@@ -780,7 +780,7 @@ cdef class LomTreeCore(ClassifierCore):
         cdef int32_t top, label = -1, node = self._leaf(&row, &reading, &top)
         cdef const LomNode* stats = &self.nodes[node].stats
         if self.models is not None:
-            self.models.read(&reading)
+            self.models.reader.read(&reading)
             label = self.models.predict(&reading, node if top < 0 else top, node)
         return label if label >= 0 else stats.majority
 
@@ -799,7 +799,7 @@ cdef class LomTreeCore(ClassifierCore):
         cdef double total = stats.votes + 1.0
         if self.models is not None:
             memset(out, 0, n_labels * sizeof(double))
-            self.models.read(&reading)
+            self.models.reader.read(&reading)
             if self.models.predict_proba(&reading, node if top < 0 else top, node, out):
                 for label in range(n_labels):
                     out[label] = (stats.votes * out[label] + 1.0 / n_labels) / total
@@ -875,7 +875,7 @@ cdef class LomTreeCore(ClassifierCore):
         cdef Reading reading
         nodes = []
         if self.models is not None:
-            self.models.take(&reading, &row)
+            self.models.reader.take(&reading, &row)
         while self.tree.links[node].left >= 0:
             if self.models is not None and self.models.sites[node].column >= 0:
                 score = value_of(&reading, self.models.sites[node].column)

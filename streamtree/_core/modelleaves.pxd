@@ -1,36 +1,14 @@
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t
 
 from streamtree._core.additive cimport MOST_CLASSES, LeafModel
+from streamtree._core.readings cimport Reading, RowReader, value_of
 from streamtree._core.scaling cimport ColumnScaler
+from streamtree._core.splitsearch cimport Candidate, Search, SplitFinder
 from streamtree._core.tables cimport Table
-from streamtree._core.types cimport Row
 
 
 cpdef enum:
     EXPERTS = 4         # two rates of the topmost model, two of the leaf's own
-    CANDIDATES = 16
-    BUCKETS = 16
-
-
-cdef struct Candidate:
-    # a threshold, and what the rows above it have shown
-    int32_t column
-    float threshold
-    float weight
-    float sums[BUCKETS]
-    float squares[BUCKETS]
-
-
-cdef struct Search:
-    # the hunt of one leaf for its split; a round tries CANDIDATES thresholds
-    float rows                  # weight seen in this round
-    float watched               # of them, the weight of those that count
-    float next_look
-    int32_t looks               # since the leaf is one
-    int32_t n                   # candidates of the round
-    float sums[BUCKETS]         # of all rows of the round
-    float squares[BUCKETS]
-    Candidate candidates[CANDIDATES]
 
 
 cdef struct State:
@@ -53,14 +31,6 @@ cdef struct Site:
     float threshold
 
 
-cdef struct Reading:
-    # a row on its way down, and in parts
-    const Row* row
-    const double* by_column     # its values, NaN where there is none; NULL: many are missing
-    Py_ssize_t n_linear
-    Py_ssize_t n
-
-
 cdef struct Opinion:
     # what the experts say of a row
     int first                   # of the experts that have a say
@@ -72,20 +42,6 @@ cdef struct Opinion:
     bint is_complete[2]
 
 
-cdef inline double value_of(const Reading* reading, int32_t column) noexcept nogil:
-    """The value of a column in a row, 0 if it is not listed."""
-    cdef const Row* row = reading.row
-    cdef double value
-    cdef Py_ssize_t i
-    if reading.by_column != NULL:
-        value = reading.by_column[column]
-        return value if value == value else 0.0
-    for i in range(row.n):
-        if row.columns[i] == column:
-            return row.values[i]
-    return 0.0
-
-
 cdef inline bint goes_right(const Site* site, const Reading* reading) noexcept nogil:
     return value_of(reading, site.column) > site.threshold
 
@@ -94,31 +50,21 @@ cdef class ModelLeaves:
     cdef Site* sites
     cdef int32_t capacity
     cdef ColumnScaler scaler
-    cdef uint32_t* hashes           # of the names of the columns
-    cdef int32_t n_hashes
-    cdef int32_t hashes_capacity
-    cdef uint64_t* full_order       # of a row that lists all columns
-    cdef bint is_adaptive
+    cdef RowReader reader
+    cdef SplitFinder finder
     cdef int32_t max_classes
     cdef size_t max_size
     cdef double mean_norm           # of the rows in parts
     cdef double rows
-    cdef uint64_t seed
     cdef double learning_rate
-    cdef double grace_period
-    cdef double delta
 
     cdef size_t n_bytes(self) noexcept nogil
-    cdef int add_column(self, object name) except -1
     cdef int reserve(self, int32_t capacity) except -1 nogil
     cdef int open(self, int32_t node) except -1 nogil
     cdef void clear(self, int32_t node) noexcept nogil
     cdef void free_state(self, int32_t node) noexcept nogil
     cdef void crowd(self, int32_t node) noexcept nogil
     cdef void hand_places(self, int32_t node, int32_t heir) noexcept nogil
-    cdef void take(self, Reading* reading, const Row* row) noexcept nogil
-    cdef const uint64_t* order(self, const Row* row) noexcept nogil
-    cdef void read(self, Reading* reading) noexcept nogil
     cdef int32_t predict(self, Reading* reading, int32_t top, int32_t leaf) noexcept nogil
     cdef bint predict_proba(self, Reading* reading, int32_t top, int32_t leaf,
                             double* out) noexcept nogil
@@ -135,10 +81,6 @@ cdef class ModelLeaves:
                     int32_t n_labels, double weight) except -1 nogil
     cdef int train(self, Reading* reading, LeafModel* model, int whose, Opinion* opinion,
                    int32_t place, float square, double weight) except -1 nogil
-    cdef void watch(self, Reading* reading, int32_t leaf, const Opinion* opinion, int32_t place,
-                    double weight) noexcept nogil
-    cdef void begin_round(self, Search* search, int32_t leaf, const Row* row) noexcept nogil
-    cdef float patience(self) noexcept nogil
     cdef const Candidate* found(self, int32_t leaf) noexcept nogil
     cdef int divide(self, int32_t top, int32_t node, int32_t left, int32_t right,
                     int32_t column, float threshold) except -1 nogil

@@ -3,8 +3,6 @@ from typing import final
 from streamtree._core.scaling import ColumnScaler
 
 EXPERTS: int
-CANDIDATES: int
-BUCKETS: int
 
 @final
 class ModelLeaves:

@@ -3,16 +3,10 @@
 Under the topmost model of a way all models share its numbering of the classes, so that what two
 of them say can be mixed. A leaf mixes its own with the topmost one, each at two learning rates,
 by their progressive log losses.
-
-A leaf splits at a threshold if its model errs differently on either side: a score test of the
-hypothesis that one model serves both. The gradient of the loss with respect to the weights, for a
-random contrast of the classes and summed in buckets of parts, would then have the same mean on
-both sides.
 """
 
 cimport cython
-from libc.math cimport NAN, cbrt, log, sqrt
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
@@ -20,14 +14,16 @@ from streamtree._core.additive cimport (
     KNOTS, MOST_CLASSES, RATES, LeafModel, add_parts, clone_model, find_parts, free_model,
     has_met, make_parts, meet, model_bytes, record_width, train_parts,
 )
-from streamtree._core.features cimport stable_hash
 from streamtree._core.memory cimport regrown
-from streamtree._core.rng cimport splitmix64
-from streamtree._core.scaling cimport ColumnScale, ColumnScaler, has_varied
+from streamtree._core.readings cimport Reading, RowReader
+from streamtree._core.scaling cimport ColumnScaler
+from streamtree._core.splitsearch cimport (
+    Candidate, Search, SplitFinder, exported_search, floats, import_search,
+)
 from streamtree._core.tables cimport (
     Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
 )
-from streamtree._core.types cimport Parts, Row
+from streamtree._core.types cimport Parts
 
 import numpy as np
 
@@ -45,20 +41,10 @@ cdef extern from "softmax.h":
     ) noexcept nogil
     float sum_of_squares "streamtree_squares"(const float* values, Py_ssize_t n) noexcept nogil
 
-cdef extern from "math.h":
-    float fabsf(float x) noexcept nogil
-
 cdef enum:
     TOP = 0         # whose model it is: the topmost one's or the leaf's own
     OWN = 1
-    LOOKS_PER_ROUND = 10
-    GRACE_PERIODS = 7       # between two looks
-    LEAST_PATIENCE = 50     # rows: a round needs some to find anything
-    MOST_ORDERED = 1000     # columns that are ordered once and not by row
 
-# Knots lie at -2, -1.5, ... 1.5 scales; what is beyond counts as the last one.
-cdef double FIRST_KNOT = -2.0
-cdef double KNOT_DISTANCE = 0.5
 cdef float[RATES] RELATIVE_RATES = [1.0, 6.0]
 # of the sums of squared gradients, at every step of a model
 cdef float KEPT = 0.999
@@ -72,38 +58,8 @@ cdef float TEMPERATURE = 0.3
 cdef float LEAST_PROBABILITY = 1e-3
 # of a row that is worth learning
 cdef float LEAST_ERROR = 0.07
-# of a row that is worth counting for the candidates
-cdef float LEAST_SLOPE = 0.2
 # An example of more weight counts as one of this: squares stay within single precision.
 cdef double MOST_WEIGHT = 1e6
-# A side with a smaller share of the rows is no side.
-cdef double MIN_SIDE = 0.03
-
-
-cdef void sort_words(uint64_t* words, Py_ssize_t n) noexcept nogil:
-    """Shell sort: rows are short, and mostly in order already."""
-    cdef Py_ssize_t gap = 1, i, j
-    cdef uint64_t word
-    while gap < n // 3:
-        gap = 3 * gap + 1
-    while gap > 0:
-        for i in range(gap, n):
-            word = words[i]
-            j = i
-            while j >= gap and words[j - gap] > word:
-                words[j] = words[j - gap]
-                j -= gap
-            words[j] = word
-        gap //= 3
-
-
-cdef double normal_quantile(double tail) noexcept nogil:
-    """The z that a standard normal exceeds with a small probability (Abramowitz & Stegun 26.2.23).
-    """
-    cdef double t = sqrt(-2.0 * log(tail))
-    return t - (2.515517 + t * (0.802853 + t * 0.010328)) / (
-        1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308))
-    )
 
 
 @cython.final
@@ -115,8 +71,8 @@ cdef class ModelLeaves:
 
     def __cinit__(self, ColumnScaler scaler, bint is_adaptive, uint64_t seed):
         self.scaler = scaler
-        self.seed = seed
-        self.is_adaptive = is_adaptive
+        self.reader = RowReader(scaler, is_adaptive)
+        self.finder = SplitFinder(self.reader, seed)
         self.mean_norm = 1.0
 
     def configure(self, *, int32_t max_classes, size_t max_size, double learning_rate,
@@ -125,23 +81,20 @@ cdef class ModelLeaves:
         self.max_classes = max_classes
         self.max_size = max_size
         self.learning_rate = learning_rate
-        self.grace_period = grace_period
-        self.delta = delta
+        self.finder.configure(grace_period=grace_period, delta=delta)
 
     def __dealloc__(self):
         cdef int32_t node
         for node in range(self.capacity):
             self.free_state(node)
         free(self.sites)
-        free(self.hashes)
-        free(self.full_order)
 
     cdef size_t n_bytes(self) noexcept nogil:
         """What the models take; their tree reports it, which knows when they move about."""
         cdef int32_t node
         cdef const State* state
         cdef size_t total = self.capacity * sizeof(Site)
-        total += self.hashes_capacity * (sizeof(uint32_t) + sizeof(uint64_t))
+        total += self.reader.n_bytes()
         for node in range(self.capacity):
             state = self.sites[node].state
             if state != NULL:
@@ -150,25 +103,6 @@ cdef class ModelLeaves:
                 total += state.classes_capacity * sizeof(int32_t)
                 total += sizeof(Search) if state.search != NULL else 0
         return total
-
-    cdef int add_column(self, object name) except -1:
-        cdef int32_t capacity = self.hashes_capacity
-        cdef uint32_t value = stable_hash(name)
-        if self.n_hashes == capacity:
-            capacity += capacity // 2 + 8
-            self.hashes = <uint32_t*> regrown(self.hashes, capacity * sizeof(uint32_t))
-            self.full_order = <uint64_t*> regrown(
-                self.full_order, capacity * sizeof(uint64_t)
-            )
-            self.hashes_capacity = capacity
-        self.hashes[self.n_hashes] = <uint32_t> splitmix64(value)
-        self.full_order[self.n_hashes] = (
-            <uint64_t> self.hashes[self.n_hashes] << 32 | <uint32_t> self.n_hashes
-        )
-        self.n_hashes += 1
-        if self.n_hashes <= MOST_ORDERED:
-            sort_words(self.full_order, self.n_hashes)
-        return 0
 
     cdef int reserve(self, int32_t capacity) except -1 nogil:
         cdef int32_t node
@@ -241,81 +175,6 @@ cdef class ModelLeaves:
         weigh(below, True)
         memset(&state.places, 0, sizeof(Table))
         state.classes = NULL
-
-    # ----------------------------------------------------------------- reading
-
-    cdef void take(self, Reading* reading, const Row* row) noexcept nogil:
-        """Begin to read a row: enough to ask for the value of a column."""
-        cdef double* by_column = row.parts.by_column
-        cdef Py_ssize_t i
-        reading.row = row
-        reading.by_column = NULL
-        if self.n_hashes > MOST_ORDERED or self.n_hashes > 2 * row.n:
-            return
-        if row.is_full and row.n == self.n_hashes:
-            reading.by_column = row.values
-            return
-        for i in range(self.n_hashes):
-            by_column[i] = NAN
-        for i in range(row.n):
-            by_column[row.columns[i]] = row.values[i]
-        reading.by_column = by_column
-
-    cdef const uint64_t* order(self, const Row* row) noexcept nogil:
-        """Where the values of a row are, in the low halves of words that ascend."""
-        cdef uint64_t* order = row.parts.order
-        cdef Py_ssize_t i
-        for i in range(row.n):
-            order[i] = <uint64_t> self.hashes[row.columns[i]] << 32 | <uint64_t> i
-        sort_words(order, row.n)
-        return order
-
-    cdef void read(self, Reading* reading) noexcept nogil:
-        """Read a row in parts: the bias and the values, then the knots around them.
-
-        Sums go by the hashes of the names, so that the order of the columns is no matter: with
-        single precision it would be.
-        """
-        cdef const Row* row = reading.row
-        cdef const uint64_t* order
-        cdef const Parts* parts = row.parts
-        cdef const ColumnScale* scales = self.scaler._columns
-        cdef Py_ssize_t i, k, n_linear = 1, n = row.n + 1
-        cdef int32_t column, knot
-        cdef double value, place
-        cdef bint is_dense = reading.by_column != NULL
-        if is_dense:
-            order = self.full_order
-        else:
-            order = self.order(row)
-        parts.keys[0] = 0
-        parts.values[0] = 1.0
-        for i in range(self.n_hashes if is_dense else row.n):
-            k = <uint32_t> order[i]
-            if is_dense:
-                column = <int32_t> k
-                value = reading.by_column[k]
-                if value != value:
-                    continue
-            else:
-                column = row.columns[k]
-                value = row.values[k]
-            parts.keys[n_linear] = column + 1
-            parts.values[n_linear] = <float> value
-            n_linear += 1
-            if not self.is_adaptive or not has_varied(&scales[column]):
-                continue
-            place = (value - FIRST_KNOT) / KNOT_DISTANCE
-            place = min(max(place, 0.0), <double> (KNOTS - 1))
-            knot = min(<int32_t> place, KNOTS - 2)
-            place -= knot
-            parts.keys[n] = KNOTS * column + knot
-            parts.values[n] = <float> (1.0 - place)
-            parts.keys[n + 1] = KNOTS * column + knot + 1
-            parts.values[n + 1] = <float> place
-            n += 2
-        reading.n_linear = n_linear
-        reading.n = n
 
     # -------------------------------------------------------------- prediction
 
@@ -429,17 +288,17 @@ cdef class ModelLeaves:
         """Learn an example; returns False if its class finds no room in the topmost model."""
         cdef State* state = self.sites[leaf].state
         cdef State* above = self.sites[top].state
-        cdef const Parts* parts = reading.row.parts
         cdef Opinion opinion
         cdef int32_t place = self.admit(top, label, n_labels)
         cdef float said[EXPERTS]
-        cdef float square, right
+        cdef float norm, square, right
         cdef int expert
         if place < 0:
             return False
         weight = min(weight, MOST_WEIGHT)
         self.rows += 1.0
-        self.mean_norm += (sum_of_squares(parts.values, reading.n) - self.mean_norm) / self.rows
+        norm = sum_of_squares(reading.row.parts.values, reading.n)
+        self.mean_norm += (norm - self.mean_norm) / self.rows
         self.mix(reading, top, leaf, &opinion)
         for expert in range(opinion.first, EXPERTS):
             said[expert] = opinion.probabilities[expert * MOST_CLASSES + place]
@@ -453,7 +312,10 @@ cdef class ModelLeaves:
         else:
             opinion.mixed[place] = right - <float> 1.0
             square = sum_of_squares(opinion.mixed, opinion.n_classes)
-        self.watch(reading, leaf, &opinion, place, weight)
+        self.finder.watch(
+            state.search, leaf, reading, &opinion.probabilities[OWN * RATES * MOST_CLASSES],
+            opinion.n_classes, place, weight,
+        )
         if square < LEAST_ERROR * LEAST_ERROR:
             return True
         self.train(reading, &state.model, OWN, &opinion, place, square, weight)
@@ -497,131 +359,13 @@ cdef class ModelLeaves:
 
     # --------------------------------------------------------------- the split
 
-    cdef void watch(self, Reading* reading, int32_t leaf, const Opinion* opinion, int32_t place,
-                    double weight) noexcept nogil:
-        """Count an example for the candidates of its leaf."""
-        cdef State* state = self.sites[leaf].state
-        cdef Search* search = state.search
-        cdef Candidate* candidate
-        cdef const Parts* parts = reading.row.parts
-        cdef const float* p = &opinion.probabilities[OWN * RATES * MOST_CLASSES]
-        cdef float sums[BUCKETS]
-        cdef float squares[BUCKETS]
-        cdef float slope
-        cdef uint32_t bucket
-        cdef int32_t key
-        cdef Py_ssize_t i
-        cdef int m
-        if search.n == 0:
-            self.begin_round(search, leaf, reading.row)
-            if search.n == 0:
-                return
-        search.rows += <float> weight
-        if opinion.n_classes <= 2:
-            slope = p[1] - (place == 1)
-        else:
-            slope = contrast(leaf, search.looks // LOOKS_PER_ROUND, opinion.n_classes, p, place)
-        if fabsf(slope) < LEAST_SLOPE:
-            # it would hardly count
-            return
-        slope *= <float> weight
-        search.watched += <float> weight
-        for m in range(BUCKETS):
-            sums[m] = 0.0
-        for i in range(1, reading.n_linear):
-            bucket = self.hashes[parts.keys[i] - 1] % BUCKETS
-            sums[bucket] += slope * parts.values[i]
-        for i in range(reading.n_linear, reading.n):
-            key = parts.keys[i]
-            bucket = (self.hashes[key // KNOTS] + 1 + <uint32_t> (key % KNOTS)) % BUCKETS
-            sums[bucket] += slope * parts.values[i]
-        for m in range(BUCKETS):
-            squares[m] = sums[m] * sums[m]
-            search.sums[m] += sums[m]
-            search.squares[m] += squares[m]
-        for m in range(search.n):
-            candidate = &search.candidates[m]
-            if value_of(reading, candidate.column) > candidate.threshold:
-                add_buckets(candidate, sums, squares, <float> weight)
-
-    cdef void begin_round(self, Search* search, int32_t leaf, const Row* row) noexcept nogil:
-        """Draw candidates: columns of this row at random, cut at its values.
-
-        A column is drawn by the hash of its name, so that the order of the columns is no matter.
-        """
-        cdef uint64_t seed, word, best_word
-        cdef Py_ssize_t i, best
-        cdef int32_t looks = search.looks
-        cdef int m
-        memset(search, 0, sizeof(Search))
-        search.looks = looks
-        search.next_look = self.patience()
-        if row.n == 0:
-            return
-        for m in range(CANDIDATES):
-            seed = splitmix64(self.seed ^ (<uint64_t> leaf << 32) ^ (<uint64_t> looks << 8) ^ m)
-            best = 0
-            best_word = 0
-            for i in range(row.n):
-                word = splitmix64(seed ^ self.hashes[row.columns[i]])
-                if word >= best_word:
-                    best, best_word = i, word
-            search.candidates[m].column = row.columns[best]
-            search.candidates[m].threshold = <float> row.values[best]
-            if not has_varied(&self.scaler._columns[row.columns[best]]):
-                # halfway to the zeros
-                search.candidates[m].threshold *= 0.5
-        search.n = CANDIDATES
-
-    cdef float patience(self) noexcept nogil:
-        """The weight of the examples between two looks."""
-        return <float> max(GRACE_PERIODS * self.grace_period, LEAST_PATIENCE, self.scaler.size)
-
     cdef const Candidate* found(self, int32_t leaf) noexcept nogil:
         """The threshold at which the leaf should split now, NULL if there is none."""
-        cdef Search* search = self.sites[leaf].state.search
-        cdef const Candidate* candidate
-        cdef const Candidate* best = NULL
-        cdef double share, right, left, difference, variance, statistic, z, best_z, level
-        cdef int m, b, n
-        if search.n == 0 or search.rows < search.next_look:
-            return NULL
-        search.looks += 1
-        search.next_look += self.patience()
-        # the levels of all looks of a leaf sum up to delta
-        level = self.delta / (<double> CANDIDATES * search.looks * (search.looks + 1.0))
-        best_z = normal_quantile(level)
-        for m in range(search.n):
-            candidate = &search.candidates[m]
-            share = candidate.weight / max(search.watched, 1e-30)
-            if share < MIN_SIDE or share > 1.0 - MIN_SIDE:
-                continue
-            statistic = 0.0
-            n = 0
-            for b in range(BUCKETS):
-                right = candidate.squares[b]
-                left = search.squares[b] - right
-                variance = share * share * left + (1.0 - share) * (1.0 - share) * right
-                if right <= 0.0 or left <= 1e-6 * search.squares[b] or variance <= 1e-12:
-                    continue
-                difference = candidate.sums[b] - share * search.sums[b]
-                statistic += difference * difference / variance
-                n += 1
-            if n == 0:
-                continue
-            # Wilson & Hilferty: the cube root of a chi-squared variable is nearly normal
-            z = 2.0 / (9.0 * n)
-            z = (cbrt(statistic / n) - (1.0 - z)) / sqrt(z)
-            if z > best_z:
-                best, best_z = candidate, z
+        cdef const State* state = self.sites[leaf].state
+        cdef const Candidate* best = self.finder.found(state.search)
         # a split copies the model
-        if best != NULL and (
-            self.n_bytes() + model_bytes(&self.sites[leaf].state.model) > self.max_size
-        ):
-            best = NULL
-        if best == NULL and search.looks % LOOKS_PER_ROUND == 0:
-            # the next row begins another round
-            search.n = 0
+        if best != NULL and self.n_bytes() + model_bytes(&state.model) > self.max_size:
+            return NULL
         return best
 
     cdef int divide(self, int32_t top, int32_t node, int32_t left, int32_t right,
@@ -689,7 +433,7 @@ cdef class ModelLeaves:
         self.mean_norm = state["mean_norm"]
         self.rows = state["rows"]
         for name in names:
-            self.add_column(name)
+            self.reader.add_column(name)
         self.reserve(<int32_t> len(state["columns"]))
         for node in range(<int32_t> len(state["columns"])):
             self.clear(node)
@@ -719,29 +463,6 @@ cdef class ModelLeaves:
         return 0
 
 
-cdef float contrast(int32_t leaf, int32_t round_, int32_t n_classes, const float* p,
-                    int32_t place) noexcept nogil:
-    """The slope of the loss along the contrast of a round, a row of a Hadamard matrix.
-
-    Each sets about half of the classes against the others, and all of them tell every two apart.
-    """
-    cdef uint32_t size = 2, row, word
-    cdef float slope = 0.0
-    cdef int32_t k
-    while size < <uint32_t> n_classes:
-        size *= 2
-    row = 1 + <uint32_t> (
-        splitmix64((<uint64_t> leaf << 32) ^ <uint64_t> round_) % (size - 1)
-    )
-    for k in range(n_classes):
-        word = <uint32_t> k & row
-        word ^= word >> 4
-        word ^= word >> 2
-        word ^= word >> 1
-        slope += (p[k] - (k == place)) * (<float> 1.0 - <float> 2.0 * <float> (word & 1))
-    return slope
-
-
 cdef inline void respond_of_two(const float* scores, int first, int last,
                                 float* p) noexcept nogil:
     """Write the probabilities of two classes from the differences of their scores."""
@@ -768,15 +489,6 @@ cdef inline void mix_experts(Opinion* opinion, const float* shares) noexcept nog
             opinion.mixed[k] += shares[expert] * p[expert * MOST_CLASSES + k]
 
 
-cdef inline void add_buckets(Candidate* candidate, const float* sums, const float* squares,
-                             float weight) noexcept nogil:
-    cdef int b
-    candidate.weight += weight
-    for b in range(BUCKETS):
-        candidate.sums[b] += sums[b]
-        candidate.squares[b] += squares[b]
-
-
 cdef void weigh(State* state, bint is_topmost) noexcept nogil:
     """Turn progressive losses into shares of the mixture."""
     cdef float* said = [1.0, 1.0, 1.0, 1.0]
@@ -800,49 +512,3 @@ cdef int imported(Table* table, int32_t stride, int32_t universe, dict arrays) e
         table, record_width(stride), universe,
         {"starts": [0, len(keys)], "keys": keys, "records": records}, 0,
     )
-
-
-cdef object floats(const float* values, Py_ssize_t n):
-    return np.asarray(<const float[:n]> values).copy() if n else np.empty(0, dtype=np.float32)
-
-
-cdef dict exported_search(const Search* search):
-    cdef const Candidate* candidate
-    cdef int m
-    columns = np.empty(search.n, dtype=np.int32)
-    numbers = np.empty((search.n, 2 + 2 * BUCKETS), dtype=np.float32)
-    for m in range(search.n):
-        candidate = &search.candidates[m]
-        columns[m] = candidate.column
-        numbers[m, 0] = candidate.threshold
-        numbers[m, 1] = candidate.weight
-        numbers[m, 2:2 + BUCKETS] = floats(candidate.sums, BUCKETS)
-        numbers[m, 2 + BUCKETS:] = floats(candidate.squares, BUCKETS)
-    return {
-        "rows": search.rows, "watched": search.watched, "next_look": search.next_look,
-        "looks": search.looks, "sums": floats(search.sums, BUCKETS),
-        "squares": floats(search.squares, BUCKETS), "columns": columns, "candidates": numbers,
-    }
-
-
-cdef int import_search(Search* search, dict state) except -1:
-    cdef const float[::1] sums = state["sums"], squares = state["squares"]
-    cdef const float[:, ::1] numbers = np.ascontiguousarray(state["candidates"])
-    cdef const int32_t[::1] columns = state["columns"]
-    cdef int m, b
-    search.rows = state["rows"]
-    search.watched = state["watched"]
-    search.next_look = state["next_look"]
-    search.looks = state["looks"]
-    search.n = <int32_t> columns.shape[0]
-    for b in range(BUCKETS):
-        search.sums[b] = sums[b]
-        search.squares[b] = squares[b]
-    for m in range(search.n):
-        search.candidates[m].column = columns[m]
-        search.candidates[m].threshold = numbers[m, 0]
-        search.candidates[m].weight = numbers[m, 1]
-        for b in range(BUCKETS):
-            search.candidates[m].sums[b] = numbers[m, 2 + b]
-            search.candidates[m].squares[b] = numbers[m, 2 + BUCKETS + b]
-    return 0
