@@ -120,7 +120,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
     Learning an example costs O(depth * non-zero features), and with a leaf model O(classes of
     the leaf * non-zero features) on top. A node takes about 150 bytes, 16 for every feature met
     there and for every class met there 32 while it is a leaf, 16 from then on. A leaf model takes
-    up to 72 bytes for every pair of feature and class, besides 5 kB for its search of a split.
+    up to 72 bytes for every pair of feature and class, besides 2.5 kB for its search of a split.
     Weights above a million count as a million in leaf models. Streams sorted by class starve the
     linear tests (the mean score then is that of the one class at hand): shuffle them if you can.
 
