@@ -273,6 +273,15 @@ def test_the_order_of_columns_changes_no_bit_of_what_is_said():
     assert plain.predict_proba_one(x) == pytest.approx(shuffled.predict_proba_one(x), rel=1e-9)
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1e-3, 1e3])
+def test_the_scale_of_the_weights_is_no_matter_to_a_leaf(scale):
+    X, y = blobs(600, classes=3, features=4, spread=2.0)
+    plain, weighted = (LOMTreeClassifier(grace_period=1e9) for _ in range(2))
+    plain.learn_many(X[:400], y[:400])
+    weighted.learn_many(X[:400], y[:400], scale)
+    assert plain.predict_many(X[400:]).tolist() == weighted.predict_many(X[400:]).tolist()
+
+
 def test_models_stay_within_their_size():
     X = np.random.default_rng(5).normal(size=(8000, 6))
     y = ((X[:, 0] > 0) ^ (X[:, 1] > 0)) + 2 * ((X[:, 2] > 0) ^ (X[:, 3] > 0))

@@ -330,7 +330,7 @@ cdef class ModelLeaves:
         cdef int32_t* room = parts.top_slots if whose == TOP else parts.own_slots
         cdef const float* p = &opinion.probabilities[whose * RATES * MOST_CLASSES]
         cdef float slopes[RATES * MOST_CLASSES]
-        cdef float rate
+        cdef float rate, offset
         cdef Py_ssize_t n_linear = reading.n_linear, n = reading.n
         cdef int32_t k, stride
         cdef int r
@@ -340,6 +340,8 @@ cdef class ModelLeaves:
         if not opinion.is_complete[whose]:
             make_parts(model, parts, n_linear, n, self.scaler.size, room)
         square *= <float> (weight * weight)
+        # weights of another scale are to take the same steps; no root of nothing for tiny ones
+        offset = <float> (SQUARE_OFFSET * weight * weight + 1e-30)
         stride = model.stride
         for r in range(RATES):
             rate = <float> (
@@ -353,7 +355,7 @@ cdef class ModelLeaves:
             slopes[r * stride + place] = rate * (p[r * MOST_CLASSES + place] - <float> 1.0)
         train_parts(
             model, parts, n_linear, n, opinion.slots[whose] if opinion.is_complete[whose] else room,
-            square, SQUARE_OFFSET, KEPT, slopes,
+            square, offset, KEPT, slopes,
         )
         return 0
 
