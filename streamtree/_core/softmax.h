@@ -19,7 +19,7 @@
 #define STREAMTREE_CLONES static inline
 #endif
 
-#if defined(__GNUC__) && !defined(STREAMTREE_PLAIN)
+#if (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && !defined(STREAMTREE_PLAIN)
 #define STREAMTREE_VECTORS
 #define STREAMTREE_INLINE static inline __attribute__((always_inline))
 typedef float streamtree_four __attribute__((vector_size(16), aligned(4), may_alias));
