@@ -11,7 +11,7 @@ DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
 
 MODULES = [
     "additive", "features", "histograms", "labels", "leafmodels", "learners", "lomtree", "losses",
-    "modelleaves", "nodes", "nongreedy", "oblique", "predicates", "predictionnodes",
+    "modelleaves", "naivebayes", "nodes", "nongreedy", "oblique", "predicates", "predictionnodes",
     "predictiontree", "readings", "rows", "scaling", "selfterminating", "softlearning", "softnodes",
     "softtree", "solvers", "splitsearch", "tables", "warmup",
 ]
@@ -20,6 +20,7 @@ MODULES = [
 HEADERS = {
     "additive": ["streamtree/_core/softmax.h"],
     "modelleaves": ["streamtree/_core/softmax.h"],
+    "naivebayes": ["streamtree/_core/softmax.h"],
 }
 
 DIRECTIVES = {

@@ -34,6 +34,9 @@ _PART = {
     "node": 0, "is_crowded": False, "classes": _INTEGERS, "losses": _NUMBERS, "shares": _NUMBERS,
     "stride": 0, "linear": _TABLE, "knots": _TABLE,
 }  # fmt: skip
+_BAYES = {
+    "stride": 0, "linear": _TABLE, "knots": _TABLE, "trust": 0.0, "squares": 0.0, "rows": 0.0,
+}  # fmt: skip
 _SEARCH = {
     "rows": 0.0, "watched": 0.0, "next_look": 0.0, "looks": 0, "sums": _NUMBERS,
     "squares": _NUMBERS, "columns": _INTEGERS, "candidates": np.empty((0, 0), dtype=np.float32),
@@ -299,7 +302,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         states.require(((columns >= -1) & (columns < n_columns)).all(), "a column of a split")
         states.require((columns[left < 0] == -1).all(), "a split of a leaf")
         states.check_finite(models["thresholds"])
-        for number in ("mean_norm", "rows"):
+        for number in ("mean_norm", "mean_weight", "rows"):
             states.check_finite(np.array([models[number]]), at_least=0.0)
         states.require(type(models["parts"]) is list, "the parts of the leaf models")
         parts = {}
@@ -315,20 +318,15 @@ class LOMTreeClassifier(StreamTreeClassifier):
             classes = part["classes"].tolist()
             states.require(len(set(classes)) == len(classes) <= MOST_CLASSES, "a leaf's classes")
             states.require(all(0 <= label < n_labels for label in classes), "a leaf's classes")
-            stride = part["stride"]
-            states.require(
-                stride in (0, 1) or (0 < stride <= MOST_CLASSES and stride % 4 == 0),
-                "the classes of a leaf model",
-            )
-            for name, n_keys in (("linear", n_columns + 1), ("knots", KNOTS * n_columns)):
-                table = part[name]
-                starts = np.array([0, len(table["keys"])])
-                states.check_tables({**table, "starts": starts}, 1, n_keys, RATES * stride + 2)
-                states.check_finite(table["records"])
-                # behind the weights the sum of squares, and a number that fills the pair
-                states.check_finite(table["records"][:, RATES * stride], at_least=0.0)
-            if stride > 1:
-                states.require(0 in part["linear"]["keys"], "the bias of a leaf model")
+            self._check_additive(part, n_columns)
+            if part["bayes"] is not None:
+                states.check_same_kind(part["bayes"], _BAYES)
+                self._check_additive(part["bayes"], n_columns)
+                for name in ("trust", "squares", "rows"):
+                    states.check_finite(np.array([part["bayes"][name]]), at_least=0.0)
+                for name in ("linear", "knots"):
+                    states.check_finite(part["bayes"][name]["records"], at_least=0.0)
+                states.require(part["bayes"]["trust"] > 0.0, "the trust of a leaf model")
             for name in ("losses", "shares"):
                 states.require(len(part[name]) == EXPERTS, f"the {name} of a leaf")
                 states.check_finite(part[name], at_least=0.0)
@@ -338,6 +336,22 @@ class LOMTreeClassifier(StreamTreeClassifier):
         states.require(
             all(left[node] < 0 or columns[node] >= 0 for node in parts), "a model of a node"
         )
+
+    def _check_additive(self, model: dict[str, Any], n_columns: int) -> None:
+        stride = model["stride"]
+        states.require(
+            stride in (0, 1) or (0 < stride <= MOST_CLASSES and stride % 4 == 0),
+            "the classes of a leaf model",
+        )
+        for name, n_keys in (("linear", n_columns + 1), ("knots", KNOTS * n_columns)):
+            table = model[name]
+            starts = np.array([0, len(table["keys"])])
+            states.check_tables({**table, "starts": starts}, 1, n_keys, RATES * stride + 2)
+            states.check_finite(table["records"])
+            # behind the weights the sum of squares, and a number that fills the pair
+            states.check_finite(table["records"][:, RATES * stride], at_least=0.0)
+        if stride > 1:
+            states.require(0 in model["linear"]["keys"], "the bias of a leaf model")
 
     def _check_search(self, search: Any, n_columns: int) -> None:
         states.check_same_kind(search, _SEARCH)

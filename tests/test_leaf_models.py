@@ -16,7 +16,10 @@ RATES = (1.0, 6.0)
 
 
 class ReferenceLeaf:
-    """One leaf that never splits: an additive softmax at two rates, mixed by progressive loss."""
+    """One leaf that never splits: an additive softmax at two rates, mixed by progressive loss.
+
+    With knots both add to what naive Bayes says, which counts knots and columns that never vary.
+    """
 
     def __init__(self, has_knots):
         self.has_knots = has_knots
@@ -27,17 +30,59 @@ class ReferenceLeaf:
         self.losses = np.zeros(2)
         self.norm, self.rows = 1.0, 0
         self.values = {}
+        self.counts = {}  # by class: part, or None for all examples -> count
+        self.trust, self.trust_squares, self.counted = 0.3, 0.0, 0
+
+    def varies(self, name):
+        return self.has_knots and len(self.values.get(name, ())) > 1
 
     def parts(self, row):
         parts = {"bias": 1.0}
         for name, value in row.items():
             parts[name] = value
-            if self.has_knots and len(self.values.get(name, ())) > 1:
+            if self.varies(name):
                 place = np.clip((value + 2.0) / 0.5, 0, 7)
                 knot = min(int(place), 6)
                 parts[name, knot] = 1.0 - (place - knot)
                 parts[name, knot + 1] = place - knot
         return parts
+
+    def present(self, parts):
+        """What is counted of a row."""
+        found = {}
+        for part, value in parts.items():
+            if isinstance(part, tuple):
+                found[part] = value
+            elif part != "bias" and not self.varies(part) and value > 0:
+                found[part] = 1.0
+        return found
+
+    def prior(self, parts):
+        """What naive Bayes adds to the score of every class."""
+        n = max(len(self.classes), 2)
+        if not self.counts or not self.has_knots:
+            return np.zeros(n)
+        present = self.present(parts)
+        logs = {}
+        for label, counts in self.counts.items():
+            logs[label] = np.log(1 + 10 * counts[None]) * (1 - sum(present.values()))
+            for part, value in present.items():
+                logs[label] += value * np.log(1 + 10 * counts.get(part, 0.0))
+        least = min(logs.values())
+        found = np.array([logs.get(label, least) for label in self.classes])
+        found = np.append(found, [0.0] * (n - len(found)))
+        found[: len(self.classes)] -= max(logs.values())
+        return found * self.trust * self.counted / (self.counted + 100)
+
+    def count(self, parts, prior, mixed, label):
+        place = self.classes.index(label)
+        slope = (mixed @ prior - prior[place]) / self.trust
+        self.trust_squares = 0.999 * self.trust_squares + slope**2
+        self.trust *= 0.999 - 0.1 * slope / np.sqrt(self.trust_squares + 1)
+        counts = self.counts.setdefault(label, {})
+        for part, value in {None: 1.0, **self.present(parts)}.items():
+            counts[part] = counts.get(part, 0.0) + value
+        self.counted += 1
 
     def shares(self):
         shares = np.exp(0.3 * (self.losses.min() - self.losses))
@@ -48,7 +93,7 @@ class ReferenceLeaf:
         n = max(len(self.classes), 2)
         found = []
         for weights in self.weights:
-            scores = np.zeros(n)
+            scores = self.prior(parts)
             for part, value in parts.items():
                 known = weights.get(part, np.zeros(0))
                 scores[: len(known)] += value * known
@@ -71,6 +116,7 @@ class ReferenceLeaf:
         self.rows += 1
         self.norm += (sum(v * v for v in parts.values()) - self.norm) / self.rows
         mixed = self.shares() @ p
+        self.count(parts, self.prior(parts), mixed, label)
         self.losses = 0.98 * self.losses - np.log(np.maximum(p[:, place], 1e-3))
         truth = np.arange(p.shape[1]) == place
         square = (1 - mixed[place]) ** 2 if n <= 2 else ((mixed - truth) ** 2).sum()
@@ -93,7 +139,8 @@ class ReferenceLeaf:
 @pytest.mark.parametrize("classes", [2, 4])
 def test_a_leaf_learns_as_the_reference_does(leaf_model, classes):
     rng = np.random.default_rng(classes)
-    X = rng.normal(size=(400, 3)) * [1.0, 10.0, 0.1] + [0.0, 50.0, -1.0]
+    X = rng.normal(size=(400, 4)) * [1.0, 10.0, 0.1, 1.0] + [0.0, 50.0, -1.0, 0.0]
+    X[:, 3] = X[:, 3] > 0  # a bit
     y = (X[:, 0] > 0) + 2 * (X[:, 1] > 55) if classes == 4 else (X[:, 0] > 0).astype(int)
     y[:4] = [0, 1, *([2, 3] if classes == 4 else [1, 0])]
     # all classes from the start: then the number of scores never changes
@@ -103,7 +150,7 @@ def test_a_leaf_learns_as_the_reference_does(leaf_model, classes):
     for i, (x, label) in enumerate(zip(as_dicts(X), y.tolist(), strict=True)):
         scaled = reference.scaler.learn(x)
         for name, value in x.items():
-            reference.values.setdefault(name, set()).add(value)
+            reference.values.setdefault(name, set()).update({value} - {0.0})
         started = i >= 4
         if classes == 4 and i == 0:
             # a model that begins with two classes is widened: the reference begins wide
@@ -138,16 +185,29 @@ def take_over(reference, model):
             reference.squares[place] = float(record[2 * stride])
             for rate in range(2):
                 reference.weights[rate][place] = record[rate * stride :][:4].astype(float)
+    bayes = part["bayes"]
+    if bayes is not None:
+        for name in ("linear", "knots"):
+            table, stride = bayes[name], bayes["stride"]
+            for key, record in zip(table["keys"].tolist(), table["records"], strict=True):
+                if name == "linear":
+                    place = None if key == 0 else state["features"][key - 1]
+                else:
+                    place = state["features"][key // 8], key % 8
+                for label, count in enumerate(record[stride : stride + 4].tolist()):
+                    reference.counts.setdefault(label, {})[place] = count
+        reference.trust, reference.trust_squares = bayes["trust"], bayes["squares"]
+        reference.counted = int(bayes["rows"])
     reference.losses = part["losses"][2:].astype(float)
     reference.norm = state["leaf_models"]["mean_norm"]
     reference.rows = state["leaf_models"]["rows"]
 
 
-def accuracy(model, X, y):
+def accuracy(model, X, y, step=100):
     """Prequential, over the second half."""
     hits = []
-    for start in range(0, len(y), 100):
-        rows = slice(start, start + 100)
+    for start in range(0, len(y), step):
+        rows = slice(start, start + step)
         hits.append(model.predict_many(X[rows]) == y[rows])
         model.learn_many(X[rows], y[rows])
     hits = np.concatenate(hits)
@@ -160,6 +220,36 @@ def test_knots_learn_what_no_line_divides():
     y = (np.abs(X[:, 0]) > 0.7).astype(int)
     assert accuracy(LOMTreeClassifier(grace_period=1e9), X, y) > 0.93
     assert accuracy(LOMTreeClassifier(leaf_model="softmax", grace_period=1e9), X, y) < 0.75
+
+
+def words(n, seed):
+    """Ten classes, each with its own share of two hundred words."""
+    rng = np.random.default_rng(seed)
+    shares = rng.beta(4.0, 12.0, size=(10, 200))
+    y = rng.integers(10, size=n)
+    return (rng.random((n, 200)) < shares[y]).astype(float), y
+
+
+def test_naive_bayes_helps_where_rows_are_few_and_columns_many():
+    gains = []
+    for seed in range(10):
+        X, y = words(300, seed)
+        with_it, without = LOMTreeClassifier(), LOMTreeClassifier(leaf_model="softmax")
+        gains.append(accuracy(with_it, X, y, step=1) - accuracy(without, X, y, step=1))
+    assert np.mean(gains) > 0.04
+
+
+def test_counts_that_are_of_no_use_are_dropped():
+    rng = np.random.default_rng(6)
+    x = rng.normal(size=(20_000, 1))
+    X = x + 0.1 * rng.normal(size=(20_000, 4))  # hardly more than one column
+    y = (X @ [1, -1, 2, -2] > 0).astype(int)
+    model = LOMTreeClassifier()
+    model.learn_many(X[:300], y[:300])
+    assert parts_of(model)[0][0]["bayes"] is not None
+    model.learn_many(X[300:], y[300:])
+    assert all(part["bayes"] is None for part in parts_of(model)[0].values())
+    assert np.mean(model.predict_many(X) == y) > 0.9
 
 
 def test_splits_learn_what_no_sum_of_columns_says():
@@ -325,6 +415,9 @@ SPOILT = {
     "a stride": put(3, "parts", 0, "stride"),
     "a weight": put(np.nan, "parts", 0, "linear", "records", 0, 0),
     "a key": put(10**6, "parts", 0, "knots", "keys", -1),
+    "a count": put(-1.0, "parts", 0, "bayes", "knots", "records", 0, 4),
+    "a trust": put(0.0, "parts", 0, "bayes", "trust"),
+    "no counts": put({}, "parts", 0, "bayes"),
     "no bias": put(1, "parts", 0, "linear", "keys", 0),
     "losses": put(np.zeros(3, dtype=np.float32), "parts", 0, "losses"),
     "a leaf without a model": lambda _, parts: parts.pop(),

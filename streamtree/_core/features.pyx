@@ -54,14 +54,17 @@ cdef class RowBuffer:
         free(self.parts.keys)
         free(self.parts.values)
         free(self.parts.steps)
+        free(self.parts.presence)
         free(self.parts.top_slots)
         free(self.parts.own_slots)
+        free(self.parts.bayes_slots)
         free(self.parts.order)
         free(self.parts.by_column)
 
     def __sizeof__(self):
         cdef size_t per_value = 2 * sizeof(int32_t) + 4 * sizeof(double)
-        per_value += sizeof(uint64_t) + PARTS * (3 * sizeof(int32_t) + 2 * sizeof(float))
+        per_value += sizeof(uint64_t) + sizeof(float)
+        per_value += PARTS * (4 * sizeof(int32_t) + 2 * sizeof(float))
         return object.__sizeof__(self) + self.capacity * per_value
 
     cdef int reserve(self, Py_ssize_t capacity) except -1 nogil:
@@ -80,6 +83,10 @@ cdef class RowBuffer:
         self.parts.steps = <float*> regrown(self.parts.steps, parts * sizeof(float))
         self.parts.top_slots = <int32_t*> regrown(self.parts.top_slots, parts * sizeof(int32_t))
         self.parts.own_slots = <int32_t*> regrown(self.parts.own_slots, parts * sizeof(int32_t))
+        self.parts.bayes_slots = <int32_t*> regrown(
+            self.parts.bayes_slots, parts * sizeof(int32_t)
+        )
+        self.parts.presence = <float*> regrown(self.parts.presence, capacity * sizeof(float))
         self.parts.order = <uint64_t*> regrown(self.parts.order, capacity * sizeof(uint64_t))
         self.parts.by_column = <double*> regrown(
             self.parts.by_column, 2 * capacity * sizeof(double)

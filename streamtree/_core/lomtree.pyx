@@ -144,7 +144,7 @@ cdef class LomTreeCore(ClassifierCore):
         self._reserve(1)
         self._clear(ROOT, -1)
         if self.models is not None:
-            self.models.open(ROOT)
+            self.models.open(ROOT, True)
 
     def configure(self, *, max_splits, double swap_resistance, double learning_rate, double keep,
                   double grace_period, double split_z, double delta, int32_t max_leaf_classes,
@@ -388,7 +388,7 @@ cdef class LomTreeCore(ClassifierCore):
         cdef int32_t depth = 0, node = top
         while True:
             if self.tree.links[node].left < 0:
-                self.models.open(node)
+                self.models.open(node, True)
             else:
                 self.models.free_state(node)
             node = self.tree.next_in_preorder(node, &depth)
@@ -643,8 +643,8 @@ cdef class LomTreeCore(ClassifierCore):
         self._update_smallest(left)
         if self.models is not None:
             self.models.clear(node)
-            self.models.open(left)
-            self.models.open(right)
+            self.models.open(left, True)
+            self.models.open(right, True)
         return True
 
     cdef int _bequeath(self, int32_t node, int32_t left, int32_t right) except -1 nogil:

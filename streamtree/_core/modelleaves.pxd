@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t
 
 from streamtree._core.additive cimport MOST_CLASSES, LeafModel
+from streamtree._core.naivebayes cimport NaiveBayes
 from streamtree._core.readings cimport Reading, RowReader, value_of
 from streamtree._core.scaling cimport ColumnScaler
 from streamtree._core.splitsearch cimport Candidate, Search, SplitFinder
@@ -13,6 +14,7 @@ cpdef enum:
 
 cdef struct State:
     LeafModel model
+    NaiveBayes* bayes           # of a topmost model, as long as it is of use
     Search* search              # of a leaf
     # what numbers the classes for a model and all below it; kept by the topmost model of a way
     Table places                # class -> place + 1
@@ -35,6 +37,7 @@ cdef struct Opinion:
     # what the experts say of a row
     int first                   # of the experts that have a say
     int32_t n_classes
+    float prior[MOST_CLASSES]   # what naive Bayes adds to the score of every class
     float probabilities[EXPERTS * MOST_CLASSES]
     float mixed[MOST_CLASSES]   # zero behind the last class, up to a multiple of 4
     # where the records of the topmost model and of the leaf's are
@@ -56,11 +59,12 @@ cdef class ModelLeaves:
     cdef size_t max_size
     cdef double mean_norm           # of the rows in parts
     cdef double rows
+    cdef double mean_weight
     cdef double learning_rate
 
     cdef size_t n_bytes(self) noexcept nogil
     cdef int reserve(self, int32_t capacity) except -1 nogil
-    cdef int open(self, int32_t node) except -1 nogil
+    cdef int open(self, int32_t node, bint is_topmost) except -1 nogil
     cdef void clear(self, int32_t node) noexcept nogil
     cdef void free_state(self, int32_t node) noexcept nogil
     cdef void crowd(self, int32_t node) noexcept nogil
@@ -81,6 +85,8 @@ cdef class ModelLeaves:
                     int32_t n_labels, double weight) except -1 nogil
     cdef int train(self, Reading* reading, LeafModel* model, int whose, Opinion* opinion,
                    int32_t place, float square, double weight) except -1 nogil
+    cdef int learn_bayes(self, Reading* reading, State* state, const Opinion* opinion,
+                         int32_t place, double weight) except -1 nogil
     cdef const Candidate* found(self, int32_t leaf) noexcept nogil
     cdef int divide(self, int32_t top, int32_t node, int32_t left, int32_t right,
                     int32_t column, float threshold) except -1 nogil

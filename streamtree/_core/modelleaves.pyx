@@ -2,7 +2,8 @@
 
 Under the topmost model of a way all models share its numbering of the classes, so that what two
 of them say can be mixed. A leaf mixes its own with the topmost one, each at two learning rates,
-by their progressive log losses.
+by their progressive log losses. As long as it is of use, all of them start from what naive Bayes
+says (see naivebayes.pxd) and learn what is missing.
 """
 
 cimport cython
@@ -15,6 +16,9 @@ from streamtree._core.additive cimport (
     has_met, make_parts, meet, model_bytes, record_width, train_parts,
 )
 from streamtree._core.memory cimport regrown
+from streamtree._core.naivebayes cimport (
+    NaiveBayes, begin_bayes, count_row, free_bayes, is_of_use, learn_trust, write_prior,
+)
 from streamtree._core.readings cimport Reading, RowReader
 from streamtree._core.scaling cimport ColumnScaler
 from streamtree._core.splitsearch cimport (
@@ -102,6 +106,8 @@ cdef class ModelLeaves:
                 total += table_bytes(&state.places, 1)
                 total += state.classes_capacity * sizeof(int32_t)
                 total += sizeof(Search) if state.search != NULL else 0
+                if state.bayes != NULL:
+                    total += sizeof(NaiveBayes) + model_bytes(&state.bayes.counts)
         return total
 
     cdef int reserve(self, int32_t capacity) except -1 nogil:
@@ -117,17 +123,25 @@ cdef class ModelLeaves:
         self.capacity = capacity
         return 0
 
-    cdef int open(self, int32_t node) except -1 nogil:
+    cdef int open(self, int32_t node, bint is_topmost) except -1 nogil:
         """Make a node a leaf whose model begins anew."""
         cdef State* state = <State*> calloc(1, sizeof(State))
+        cdef Search* search = <Search*> calloc(1, sizeof(Search))
+        cdef NaiveBayes* bayes = <NaiveBayes*> calloc(1, sizeof(NaiveBayes))
         self.clear(node)
-        if state != NULL:
-            state.search = <Search*> calloc(1, sizeof(Search))
-        if state == NULL or state.search == NULL:
+        if state == NULL or search == NULL or bayes == NULL:
             free(state)
+            free(search)
+            free(bayes)
             with gil:
                 raise MemoryError("streamtree: the model found no memory to grow")
+        begin_bayes(bayes)
         state.model.stride = 1
+        state.search = search
+        if is_topmost and self.reader.has_knots:
+            state.bayes = bayes
+        else:
+            free(bayes)
         self.sites[node].state = state
         weigh(state, True)
         return 0
@@ -141,21 +155,14 @@ cdef class ModelLeaves:
         cdef State* state = self.sites[node].state
         if state == NULL:
             return
-        free_model(&state.model)
-        table_free(&state.places)
-        free(state.classes)
-        free(state.search)
+        empty_state(state)
         free(state)
         self.sites[node].state = NULL
 
     cdef void crowd(self, int32_t node) noexcept nogil:
         """Do without a model from now on: the leaf has too many classes."""
         cdef State* state = self.sites[node].state
-        free_model(&state.model)
-        table_free(&state.places)
-        free(state.classes)
-        free(state.search)
-        memset(state, 0, sizeof(State))
+        empty_state(state)
         state.is_crowded = True
 
     cdef void hand_places(self, int32_t node, int32_t heir) noexcept nogil:
@@ -172,9 +179,11 @@ cdef class ModelLeaves:
         below.classes = state.classes
         below.n_classes = state.n_classes
         below.classes_capacity = state.classes_capacity
+        below.bayes = state.bayes
         weigh(below, True)
         memset(&state.places, 0, sizeof(Table))
         state.classes = NULL
+        state.bayes = NULL
 
     # -------------------------------------------------------------- prediction
 
@@ -198,9 +207,13 @@ cdef class ModelLeaves:
         memset(scores, 0, max(RATES * stride, EXPERTS) * sizeof(float))
         self.add_scores(reading, model, whose, opinion, scores)
         if stride == 1:
+            for rate in range(RATES):
+                scores[rate] += opinion.prior[1] - opinion.prior[0]
             respond_of_two(scores, 0, RATES, p)
         for rate in range(RATES):
             if stride > 1:
+                for k in range(min(stride, opinion.n_classes)):
+                    scores[rate * stride + k] += opinion.prior[k]
                 softmax(&scores[rate * stride], stride, p)
             # between n_classes and stride there are zeros already: UNMET is the bias
             for k in range(max(stride, 4), (opinion.n_classes + 3) // 4 * 4):
@@ -213,16 +226,25 @@ cdef class ModelLeaves:
         cdef const State* state = self.sites[leaf].state
         cdef const State* above = self.sites[top].state
         cdef float scores[EXPERTS]
+        cdef int expert
         opinion.n_classes = above.n_classes
         opinion.first = RATES if top == leaf else 0
         if opinion.n_classes == 0:
             return
+        if above.bayes != NULL:
+            write_prior(
+                above.bayes, reading, self.scaler.size, opinion.n_classes, opinion.prior
+            )
+        else:
+            memset(opinion.prior, 0, max(opinion.n_classes, 2) * sizeof(float))
         if state.model.stride == 1 == above.model.stride:
             # one exp and one quotient for all of them
             memset(scores, 0, sizeof(scores))
             self.add_scores(reading, &state.model, OWN, opinion, &scores[RATES])
             if top != leaf:
                 self.add_scores(reading, &above.model, TOP, opinion, scores)
+            for expert in range(EXPERTS):
+                scores[expert] += opinion.prior[1] - opinion.prior[0]
             respond_of_two(scores, opinion.first, EXPERTS, opinion.probabilities)
         else:
             self.respond(reading, &state.model, OWN, opinion)
@@ -297,6 +319,7 @@ cdef class ModelLeaves:
             return False
         weight = min(weight, MOST_WEIGHT)
         self.rows += 1.0
+        self.mean_weight += (weight - self.mean_weight) / self.rows
         norm = sum_of_squares(reading.row.parts.values, reading.n)
         self.mean_norm += (norm - self.mean_norm) / self.rows
         self.mix(reading, top, leaf, &opinion)
@@ -306,6 +329,8 @@ cdef class ModelLeaves:
             state.losses, said, FADING, LEAST_PROBABILITY, TEMPERATURE, opinion.first,
             state.shares,
         )
+        if above.bayes != NULL:
+            self.learn_bayes(reading, above, &opinion, place, weight)
         right = opinion.mixed[place]
         if opinion.n_classes <= 2:
             square = (<float> 1.0 - right) * (<float> 1.0 - right)
@@ -359,6 +384,23 @@ cdef class ModelLeaves:
         )
         return 0
 
+    cdef int learn_bayes(self, Reading* reading, State* state, const Opinion* opinion,
+                         int32_t place, double weight) except -1 nogil:
+        """Count a row, and learn how far to trust the counts; no further when it is not at all."""
+        cdef float slope = -opinion.prior[place]
+        cdef int32_t k
+        for k in range(opinion.n_classes):
+            slope += opinion.mixed[k] * opinion.prior[k]
+        learn_trust(state.bayes, slope)
+        if is_of_use(state.bayes):
+            # weights of another scale are to count the same
+            weight /= self.mean_weight
+            count_row(state.bayes, reading, self.scaler.size, place, <float> weight)
+        else:
+            free_bayes(state.bayes)
+            state.bayes = NULL
+        return 0
+
     # --------------------------------------------------------------- the split
 
     cdef const Candidate* found(self, int32_t leaf) noexcept nogil:
@@ -378,7 +420,7 @@ cdef class ModelLeaves:
         cdef int side
         cdef int expert
         for side in range(2):
-            self.open(right if side else left)
+            self.open(right if side else left, False)
             child = self.sites[right if side else left].state
             clone_model(&child.model, &state.model)
             for expert in range(EXPERTS):
@@ -421,10 +463,11 @@ cdef class ModelLeaves:
                 "linear": exported(&part.model.linear, part.model.stride),
                 "knots": exported(&part.model.knots, part.model.stride),
                 "search": exported_search(part.search) if part.search != NULL else None,
+                "bayes": exported_bayes(part.bayes) if part.bayes != NULL else None,
             })
         return {
             "columns": columns, "thresholds": thresholds, "parts": parts,
-            "mean_norm": self.mean_norm, "rows": self.rows,
+            "mean_norm": self.mean_norm, "mean_weight": self.mean_weight, "rows": self.rows,
         }
 
     cdef int take_state(self, dict state, list names, int32_t n_labels) except -1:
@@ -433,6 +476,7 @@ cdef class ModelLeaves:
         cdef State* part
         cdef int expert
         self.mean_norm = state["mean_norm"]
+        self.mean_weight = state["mean_weight"]
         self.rows = state["rows"]
         for name in names:
             self.reader.add_column(name)
@@ -444,7 +488,7 @@ cdef class ModelLeaves:
         for saved in state["parts"]:
             node = saved["node"]
             column, threshold = self.sites[node].column, self.sites[node].threshold
-            self.open(node)
+            self.open(node, saved["bayes"] is not None)
             self.sites[node].column = column
             self.sites[node].threshold = threshold
             part = self.sites[node].state
@@ -452,6 +496,8 @@ cdef class ModelLeaves:
             part.model.stride = saved["stride"]
             imported(&part.model.linear, part.model.stride, n_columns + 1, saved["linear"])
             imported(&part.model.knots, part.model.stride, KNOTS * n_columns, saved["knots"])
+            if saved["bayes"] is not None:
+                import_bayes(part.bayes, n_columns, saved["bayes"])
             for label in saved["classes"].tolist():
                 self.add_class(node, label, n_labels)
             for expert in range(EXPERTS):
@@ -498,6 +544,35 @@ cdef void weigh(State* state, bint is_topmost) noexcept nogil:
         state.losses, said, 1.0, LEAST_PROBABILITY, TEMPERATURE, RATES if is_topmost else 0,
         state.shares,
     )
+
+
+cdef void empty_state(State* state) noexcept nogil:
+    """Give the memory of its parts back."""
+    free_model(&state.model)
+    free_bayes(state.bayes)
+    table_free(&state.places)
+    free(state.classes)
+    free(state.search)
+    memset(state, 0, sizeof(State))
+
+
+cdef dict exported_bayes(const NaiveBayes* bayes):
+    return {
+        "stride": bayes.counts.stride, "trust": bayes.trust, "squares": bayes.squares,
+        "rows": bayes.rows,
+        "linear": exported(&bayes.counts.linear, bayes.counts.stride),
+        "knots": exported(&bayes.counts.knots, bayes.counts.stride),
+    }
+
+
+cdef int import_bayes(NaiveBayes* bayes, int32_t n_columns, dict state) except -1:
+    bayes.counts.stride = state["stride"]
+    bayes.trust = state["trust"]
+    bayes.squares = state["squares"]
+    bayes.rows = state["rows"]
+    imported(&bayes.counts.linear, bayes.counts.stride, n_columns + 1, state["linear"])
+    imported(&bayes.counts.knots, bayes.counts.stride, KNOTS * n_columns, state["knots"])
+    return 0
 
 
 cdef dict exported(const Table* table, int32_t stride):

@@ -9,6 +9,7 @@ cdef struct Reading:
     const Row* row
     const double* by_column     # its values, NaN where there is none; NULL: many are missing
     Py_ssize_t n_linear
+    Py_ssize_t n_present        # columns that do not vary and are not zero
     Py_ssize_t n
 
 

@@ -107,7 +107,7 @@ cdef class RowReader:
         cdef const uint64_t* order
         cdef const Parts* parts = row.parts
         cdef const ColumnScale* scales = self.scaler._columns
-        cdef Py_ssize_t i, k, n_linear = 1, n = row.n + 1
+        cdef Py_ssize_t i, k, n_linear = 1, n_present = 0, n = row.n + 1
         cdef int32_t column, knot
         cdef double value, place
         cdef bint is_dense = reading.by_column != NULL
@@ -129,8 +129,12 @@ cdef class RowReader:
                 value = row.values[k]
             parts.keys[n_linear] = column + 1
             parts.values[n_linear] = <float> value
+            parts.presence[n_linear] = 0.0
             n_linear += 1
             if not self.has_knots or not has_varied(&scales[column]):
+                if value > 0.0:
+                    parts.presence[n_linear - 1] = 1.0
+                    n_present += 1
                 continue
             place = (value - FIRST_KNOT) / KNOT_DISTANCE
             place = min(max(place, 0.0), <double> (KNOTS - 1))
@@ -142,4 +146,5 @@ cdef class RowReader:
             parts.values[n + 1] = <float> place
             n += 2
         reading.n_linear = n_linear
+        reading.n_present = n_present
         reading.n = n

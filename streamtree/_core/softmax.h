@@ -182,6 +182,23 @@ STREAMTREE_CLONES void streamtree_train(
 #endif
 }
 
+/* Count n values of one class, whose count is `apart` numbers behind its log in every record, and
+   make the logs anew. `logs` is scratch. */
+static inline void streamtree_count(
+    float *records, size_t width, int place, int apart, const int32_t *slots, const float *values,
+    float *logs, ptrdiff_t n, float weight, float scale)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        float *count = records + (size_t) slots[i] * width + apart + place;
+        *count += weight * values[i];
+        logs[i] = 1.0f + scale * *count;
+    }
+    for (ptrdiff_t i = 0; i < n; i++)
+        logs[i] = streamtree_logf(logs[i]);
+    for (ptrdiff_t i = 0; i < n; i++)
+        records[(size_t) slots[i] * width + place] = logs[i];
+}
+
 #if defined(STREAMTREE_VECTORS)
 /* streamtree_expf of four numbers */
 STREAMTREE_INLINE streamtree_four streamtree_exp_four(streamtree_four x)

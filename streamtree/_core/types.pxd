@@ -5,13 +5,15 @@ from libc.stdint cimport int32_t, uint64_t
 
 cdef struct Parts:
     # A row as leaf models read it, see additive.pxd: keys of linear weights, then of knots.
-    # Room for three numbers a value, and one. `order` has room for a number a value, `by_column`
-    # for two.
+    # Room for three numbers a value, and one. `order` and `presence` have room for a number a
+    # value, and one, `by_column` for two.
     int32_t* keys
     float* values
     float* steps
+    float* presence     # by linear part: 1 where a column that does not vary is not zero, else 0
     int32_t* top_slots
     int32_t* own_slots
+    int32_t* bayes_slots
     uint64_t* order
     double* by_column
 

@@ -1,0 +1,36 @@
+"""Naive Bayes over the parts of rows: where the experts of a leaf start from.
+
+A part says of a class how often it was there, given the class: a knot by its weight, and the
+linear part of a column that does not vary (a word, a category, a bit) by its presence. The log
+of the product is what an expert adds to its scores, times a factor that is learned: columns
+that depend on each other overstate what they know.
+
+The counts are kept like the weights of an additive model (see additive.pxd), with other records:
+the classes' logs of 1 + count / PRIOR_COUNT, their counts, and nothing behind. Those of the bias
+count the examples of the classes.
+"""
+
+from libc.stdint cimport int32_t
+
+from streamtree._core.additive cimport LeafModel
+from streamtree._core.readings cimport Reading
+
+
+cdef struct NaiveBayes:
+    LeafModel counts
+    float trust         # the factor
+    float squares       # of its slopes, fading
+    float rows
+
+
+cdef bint is_of_use(const NaiveBayes* bayes) noexcept nogil
+cdef void begin_bayes(NaiveBayes* bayes) noexcept nogil
+cdef void free_bayes(NaiveBayes* bayes) noexcept nogil
+cdef void write_prior(
+    const NaiveBayes* bayes, const Reading* reading, int32_t n_columns, int32_t n_classes,
+    float* prior
+) noexcept nogil
+cdef int count_row(
+    NaiveBayes* bayes, const Reading* reading, int32_t n_columns, int32_t place, float weight
+) except -1 nogil
+cdef void learn_trust(NaiveBayes* bayes, float slope) noexcept nogil
