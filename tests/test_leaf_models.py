@@ -90,7 +90,6 @@ class ReferenceLeaf:
 
     def probabilities(self, parts):
         """By rate, for every class."""
-        n = max(len(self.classes), 2)
         found = []
         for weights in self.weights:
             scores = self.prior(parts)

@@ -143,7 +143,7 @@ def test_probabilities_mean_something():
 def test_order_of_the_columns_does_not_matter():
     X, y = blobs(1500, classes=8, features=6, spread=2.5, seed=7)
     names = list("abcdef")
-    models = [LOMTreeClassifier(seed=3), LOMTreeClassifier(seed=3)]
+    models = [LOMTreeClassifier(seed=3, max_leaf_classes=5) for _ in range(2)]
     shuffled = np.random.default_rng(0)
     for x, label in zip(as_dicts(X, names), y.tolist(), strict=True):
         other = {name: x[name] for name in shuffled.permutation(names).tolist()}
