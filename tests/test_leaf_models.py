@@ -78,7 +78,8 @@ class ReferenceLeaf:
         place = self.classes.index(label)
         slope = (mixed @ prior - prior[place]) / self.trust
         self.trust_squares = 0.999 * self.trust_squares + slope**2
-        self.trust *= 0.999 - 0.1 * slope / np.sqrt(self.trust_squares + 1)
+        loss = 0.001 * (1 + (self.counted / (10_000 + 500 * len(self.classes))) ** 2)
+        self.trust *= 1 - loss - 0.1 * slope / np.sqrt(self.trust_squares + 1)
         counts = self.counts.setdefault(label, {})
         for part, value in {None: 1.0, **self.present(parts)}.items():
             counts[part] = counts.get(part, 0.0) + value

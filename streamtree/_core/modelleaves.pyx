@@ -391,7 +391,7 @@ cdef class ModelLeaves:
         cdef int32_t k
         for k in range(opinion.n_classes):
             slope += opinion.mixed[k] * opinion.prior[k]
-        learn_trust(state.bayes, slope)
+        learn_trust(state.bayes, slope, opinion.n_classes)
         if is_of_use(state.bayes):
             # weights of another scale are to count the same
             weight /= self.mean_weight

@@ -33,4 +33,4 @@ cdef void write_prior(
 cdef int count_row(
     NaiveBayes* bayes, const Reading* reading, int32_t n_columns, int32_t place, float weight
 ) except -1 nogil
-cdef void learn_trust(NaiveBayes* bayes, float slope) noexcept nogil
+cdef void learn_trust(NaiveBayes* bayes, float slope, int32_t n_classes) noexcept nogil
