@@ -323,6 +323,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
             states.require(all(0 <= label < n_labels for label in classes), "a leaf's classes")
             self._check_additive(part, n_columns)
             if part["bayes"] is not None:
+                states.require(self.leaf_model == "adaptive", "naive Bayes of a leaf model")
                 states.check_same_kind(part["bayes"], _BAYES)
                 self._check_additive(part["bayes"], n_columns)
                 for name in ("trust", "squares", "rows"):

@@ -434,6 +434,12 @@ def test_a_state_that_contradicts_itself_is_refused(what):
         model._check_state(state)
 
 
+def test_a_state_with_counts_that_a_model_does_not_keep_is_refused():
+    _, state = spoilt(lambda *_: None)
+    with pytest.raises(StateError, match="naive Bayes"):
+        LOMTreeClassifier(leaf_model="softmax", grace_period=5, delta=0.9)._check_state(state)
+
+
 @pytest.mark.parametrize("leaf_model", ["softmax", "adaptive"])
 def test_dicts_frames_and_halves_give_the_same_bytes(leaf_model):
     pd = pytest.importorskip("pandas")
