@@ -30,13 +30,12 @@ _LEAF_MODELS = ("majority", "softmax", "adaptive")
 _NUMBERS = np.empty(0, dtype=np.float32)
 _INTEGERS = np.empty(0, dtype=np.int32)
 _TABLE = {"keys": _INTEGERS, "records": np.empty((0, 0), dtype=np.float32)}
+_ADDITIVE = {"stride": 0, "linear": _TABLE, "knots": _TABLE}
 _PART = {
     "node": 0, "is_crowded": False, "classes": _INTEGERS, "losses": _NUMBERS, "shares": _NUMBERS,
-    "stride": 0, "linear": _TABLE, "knots": _TABLE,
+    **_ADDITIVE,
 }  # fmt: skip
-_BAYES = {
-    "stride": 0, "linear": _TABLE, "knots": _TABLE, "trust": 0.0, "squares": 0.0, "rows": 0.0,
-}  # fmt: skip
+_BAYES = {**_ADDITIVE, "trust": 0.0, "squares": 0.0, "rows": 0.0, "weight": 0.0}
 _SEARCH = {
     "rows": 0.0, "watched": 0.0, "next_look": 0.0, "looks": 0, "sums": _NUMBERS,
     "squares": _NUMBERS, "columns": _INTEGERS, "candidates": np.empty((0, 0), dtype=np.float32),
@@ -305,7 +304,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         states.require(((columns >= -1) & (columns < n_columns)).all(), "a column of a split")
         states.require((columns[left < 0] == -1).all(), "a split of a leaf")
         states.check_finite(models["thresholds"])
-        for number in ("mean_norm", "mean_weight", "rows"):
+        for number in ("mean_norm", "rows"):
             states.check_finite(np.array([models[number]]), at_least=0.0)
         states.require(type(models["parts"]) is list, "the parts of the leaf models")
         parts = {}
@@ -326,7 +325,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
                 states.require(self.leaf_model == "adaptive", "naive Bayes of a leaf model")
                 states.check_same_kind(part["bayes"], _BAYES)
                 self._check_additive(part["bayes"], n_columns)
-                for name in ("trust", "squares", "rows"):
+                for name in ("trust", "squares", "rows", "weight"):
                     states.check_finite(np.array([part["bayes"][name]]), at_least=0.0)
                 for name in ("linear", "knots"):
                     states.check_finite(part["bayes"][name]["records"], at_least=0.0)

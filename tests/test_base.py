@@ -280,7 +280,8 @@ TRIPS = {
 @pytest.mark.parametrize("params", [{}, {"algorithm": "paper", "learning_rate": 0.01, "seed": 1}])
 def test_learning_goes_on_as_if_there_had_been_no_trip(trip, params):
     rows, labels = changing_rows(600, classes=6)
-    params = {"grace_period": 5, "max_splits": 8, "max_leaf_classes": 3, **params}
+    params = {"grace_period": 5, "max_splits": 8, "swap_resistance": 1, **params}
+    params["max_leaf_classes"] = 3
     straight, traveller = LOMTreeClassifier(**params), LOMTreeClassifier(**params)
     for i, (x, y) in enumerate(zip(rows, labels, strict=True)):
         straight.learn_one(x, y)
@@ -369,7 +370,8 @@ def test_hashing_is_not_part_of_the_state():
 
     code = (
         "import hashlib, pickle; from streams import changing_rows;"
-        "from streamtree import LOMTreeClassifier as M; m = M(seed=3, max_leaf_classes=3);"
+        "from streamtree import LOMTreeClassifier as M;"
+        "m = M(seed=3, grace_period=5, max_leaf_classes=3);"
         "[m.learn_one(x, str(y)) for x, y in zip(*changing_rows(300, 5))];"
         "print(hashlib.sha256(pickle.dumps(m)).hexdigest(), m.n_splits)"
     )

@@ -54,7 +54,8 @@ def messy_csr(X, kind, rng):
 PARAMS = [
     {"grace_period": 5, "max_leaf_classes": 4},
     {"algorithm": "paper", "learning_rate": 1e-4, "max_splits": 9, "swap_resistance": 1},
-    {"loss": "logistic", "seed": 3, "max_leaf_classes": 3, "max_splits": 4, "swap_resistance": 1},
+    {"loss": "logistic", "seed": 3, "grace_period": 5, "max_splits": 4, "swap_resistance": 1,
+     "max_leaf_classes": 3},
 ]
 params_cases = pytest.mark.parametrize("params", PARAMS, ids=["stream", "paper", "seeded"])
 

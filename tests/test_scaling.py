@@ -69,7 +69,8 @@ def test_a_zero_that_is_stored_is_a_zero_that_is_not(algorithm):
         (X.ravel(), np.tile(np.arange(30), len(X)), np.arange(0, X.size + 1, 30)), shape=X.shape
     )
     assert stored.nnz == X.size > sp.csr_array(X).nnz
-    params = {"algorithm": algorithm, "learning_rate": 0.01, "max_leaf_classes": 3}
+    params = {"algorithm": algorithm, "learning_rate": 0.01, "grace_period": 5}
+    params["max_leaf_classes"] = 3
     models = [LOMTreeClassifier(**params) for _ in range(3)]
     models[0].learn_many(stored, y)
     models[1].learn_many(sp.csr_array(X), y)

@@ -32,6 +32,16 @@ cdef inline int record_width(int32_t stride) noexcept nogil:
     return (RATES * stride + 2) // 2
 
 
+# how a record of so many classes becomes one of more
+ctypedef void (*CopyRecord)(
+    const float* record, int32_t stride, float* grown, int32_t wide
+) noexcept nogil
+
+
+cdef void add_table(
+    const Table* table, int32_t stride, const int32_t* slots, const float* values, Py_ssize_t n,
+    float* scores, int n_scores
+) noexcept nogil
 cdef void add_parts(
     const LeafModel* model, const Parts* parts, Py_ssize_t n_linear, Py_ssize_t n,
     const int32_t* slots, float* scores
@@ -50,6 +60,9 @@ cdef int make_parts(
 ) except -1 nogil
 cdef bint has_met(const LeafModel* model, int32_t place) noexcept nogil
 cdef int meet(LeafModel* model, int32_t place, int32_t n_classes, int32_t n_columns) except -1 nogil
+cdef int widen_tables(
+    LeafModel* model, int32_t n_classes, int32_t n_columns, CopyRecord copy
+) except -1 nogil
 cdef int clone_model(LeafModel* model, const LeafModel* source) except -1 nogil
 cdef void free_model(LeafModel* model) noexcept nogil
 cdef size_t model_bytes(const LeafModel* model) noexcept nogil

@@ -26,20 +26,21 @@ cdef extern from "softmax.h":
     ) noexcept nogil
 
 
-cdef inline void add_table(
+cdef void add_table(
     const Table* table, int32_t stride, const int32_t* slots, const float* values, Py_ssize_t n,
-    float* scores
+    float* scores, int n_scores
 ) noexcept nogil:
-    """Add to the scores what n parts say; a slot of -1 says nothing."""
+    """Add to the scores what n parts say; a slot of -1 says nothing.
+
+    The scores are two where the stride is 1, else a multiple of 8.
+    """
     cdef const float* records = <const float*> table.records
     if table.capacity == 0:
         return
     if stride == 1:
         add_two_scores(records, slots, values, n, scores)
     else:
-        add_scores(
-            records, 2 * record_width(stride), slots, values, n, scores, RATES * stride
-        )
+        add_scores(records, 2 * record_width(stride), slots, values, n, scores, n_scores)
 
 
 cdef void add_parts(
@@ -47,10 +48,11 @@ cdef void add_parts(
     const int32_t* slots, float* scores
 ) noexcept nogil:
     """Add the scores of a row, RATES * stride of them."""
-    add_table(&model.linear, model.stride, slots, parts.values, n_linear, scores)
+    cdef int n_scores = RATES * model.stride
+    add_table(&model.linear, model.stride, slots, parts.values, n_linear, scores, n_scores)
     add_table(
         &model.knots, model.stride, &slots[n_linear], &parts.values[n_linear], n - n_linear,
-        scores,
+        scores, n_scores,
     )
 
 
@@ -133,7 +135,7 @@ cdef int meet(
     cdef float* bias
     cdef int rate
     if n_classes > 2 and place >= (model.stride if model.stride > 1 else 0):
-        widen(model, min((n_classes + n_classes // 4 + 3) // 4 * 4, MOST_CLASSES), n_columns)
+        widen(model, n_classes, n_columns)
     if model.stride == 1:
         return 0
     slot = table_insert(&model.linear, record_width(model.stride), 0, n_columns + 1)
@@ -144,58 +146,84 @@ cdef int meet(
     return 0
 
 
-cdef int widen(LeafModel* model, int32_t stride, int32_t n_columns) except -1 nogil:
+cdef int widen(LeafModel* model, int32_t n_classes, int32_t n_columns) except -1 nogil:
     """Make room for more classes, all of them unmet."""
-    cdef LeafModel wide
-    cdef int32_t slot, k
+    cdef int32_t slot, k, first = 2 if model.stride == 1 else model.stride
     cdef float* bias
-    cdef int rate, first = 2 if model.stride == 1 else model.stride
+    cdef int rate
+    widen_tables(model, n_classes, n_columns, copy_weights)
+    slot = table_insert(&model.linear, record_width(model.stride), 0, n_columns + 1)
+    bias = &(<float*> model.linear.records)[2 * <size_t> slot * record_width(model.stride)]
+    for rate in range(RATES):
+        for k in range(first, model.stride):
+            bias[rate * model.stride + k] = UNMET
+    return 0
+
+
+cdef void copy_weights(
+    const float* record, int32_t stride, float* grown, int32_t wide
+) noexcept nogil:
+    cdef int32_t k
+    cdef int rate
+    for rate in range(RATES):
+        if stride == 1:
+            # the one score was the difference of two
+            grown[rate * wide] = -0.5 * record[rate]
+            grown[rate * wide + 1] = 0.5 * record[rate]
+            continue
+        for k in range(stride):
+            grown[rate * wide + k] = record[rate * stride + k]
+    grown[RATES * wide] = record[RATES * stride] * (2.0 if stride == 1 else 1.0)
+
+
+cdef int widen_tables(
+    LeafModel* model, int32_t n_classes, int32_t n_columns, CopyRecord copy
+) except -1 nogil:
+    """Make room for so many classes and a quarter more; what is new in a record is zero."""
+    cdef LeafModel wide
     memset(&wide, 0, sizeof(LeafModel))
-    wide.stride = stride
+    wide.stride = min((n_classes + n_classes // 4 + 3) // 4 * 4, MOST_CLASSES)
     with gil:
         try:
-            copy_wide(&model.linear, model.stride, &wide.linear, stride, n_columns + 1)
-            copy_wide(&model.knots, model.stride, &wide.knots, stride, KNOTS * n_columns)
-            slot = table_insert(&wide.linear, record_width(stride), 0, n_columns + 1)
+            copy_table(
+                &model.linear, model.stride, &wide.linear, wide.stride, n_columns + 1, copy
+            )
+            copy_table(
+                &model.knots, model.stride, &wide.knots, wide.stride, KNOTS * n_columns, copy
+            )
+            # so that a bias finds room and nothing can fail any more
+            table_insert(&wide.linear, record_width(wide.stride), 0, n_columns + 1)
         except BaseException:
             free_model(&wide)
             raise
-    bias = &(<float*> wide.linear.records)[2 * <size_t> slot * record_width(stride)]
-    for rate in range(RATES):
-        for k in range(first, stride):
-            bias[rate * stride + k] = UNMET
     free_model(model)
     model[0] = wide
     return 0
 
 
-cdef int copy_wide(
-    const Table* source, int32_t stride, Table* target, int32_t wide, int32_t universe
+cdef int copy_table(
+    const Table* source, int32_t stride, Table* target, int32_t wide, int32_t universe,
+    CopyRecord copy
 ) except -1 nogil:
-    cdef int32_t slot, place, key, k
+    cdef int32_t slot, place, key, i
     cdef const float* record
-    cdef float* grown
-    cdef int rate
+    cdef bint is_empty
     if source.capacity == 0:
         return 0
     table_reserve(target, record_width(wide), max(source.size, 1), universe)
     for slot in range(source.capacity):
         key = slot if source.keys == NULL else source.keys[slot]
         record = &(<const float*> source.records)[2 * <size_t> slot * record_width(stride)]
-        # the squares are zero where nothing was learned
-        if key < 0 or (record[RATES * stride] == 0.0 and key > 0):
+        is_empty = True
+        for i in range(2 * record_width(stride) if key >= 0 else 0):
+            is_empty = is_empty and record[i] == 0.0
+        if is_empty:
             continue
         place = table_insert(target, record_width(wide), key, universe)
-        grown = &(<float*> target.records)[2 * <size_t> place * record_width(wide)]
-        for rate in range(RATES):
-            if stride == 1:
-                # the one score was the difference of two
-                grown[rate * wide] = -0.5 * record[rate]
-                grown[rate * wide + 1] = 0.5 * record[rate]
-                continue
-            for k in range(stride):
-                grown[rate * wide + k] = record[rate * stride + k]
-        grown[RATES * wide] = record[RATES * stride] * (2.0 if stride == 1 else 1.0)
+        copy(
+            record, stride,
+            &(<float*> target.records)[2 * <size_t> place * record_width(wide)], wide,
+        )
     return 0
 
 

@@ -37,6 +37,7 @@ cdef struct Opinion:
     # what the experts say of a row
     int first                   # of the experts that have a say
     int32_t n_classes
+    bint has_prior
     float prior[MOST_CLASSES]   # what naive Bayes adds to the score of every class
     float probabilities[EXPERTS * MOST_CLASSES]
     float mixed[MOST_CLASSES]   # zero behind the last class, up to a multiple of 4
@@ -59,7 +60,6 @@ cdef class ModelLeaves:
     cdef size_t max_size
     cdef double mean_norm           # of the rows in parts
     cdef double rows
-    cdef double mean_weight
     cdef double learning_rate
 
     cdef size_t n_bytes(self) noexcept nogil

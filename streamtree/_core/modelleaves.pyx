@@ -17,7 +17,7 @@ from streamtree._core.additive cimport (
 )
 from streamtree._core.memory cimport regrown
 from streamtree._core.naivebayes cimport (
-    NaiveBayes, begin_bayes, count_row, free_bayes, is_of_use, learn_trust, write_prior,
+    NaiveBayes, count_row, free_bayes, is_of_use, learn_trust, new_bayes, write_prior,
 )
 from streamtree._core.readings cimport Reading, RowReader
 from streamtree._core.scaling cimport ColumnScaler
@@ -127,21 +127,18 @@ cdef class ModelLeaves:
         """Make a node a leaf whose model begins anew."""
         cdef State* state = <State*> calloc(1, sizeof(State))
         cdef Search* search = <Search*> calloc(1, sizeof(Search))
-        cdef NaiveBayes* bayes = <NaiveBayes*> calloc(1, sizeof(NaiveBayes))
+        cdef bint has_bayes = is_topmost and self.reader.has_knots
+        cdef NaiveBayes* bayes = new_bayes() if has_bayes else NULL
         self.clear(node)
-        if state == NULL or search == NULL or bayes == NULL:
+        if state == NULL or search == NULL or has_bayes and bayes == NULL:
             free(state)
             free(search)
-            free(bayes)
+            free_bayes(bayes)
             with gil:
                 raise MemoryError("streamtree: the model found no memory to grow")
-        begin_bayes(bayes)
         state.model.stride = 1
         state.search = search
-        if is_topmost and self.reader.has_knots:
-            state.bayes = bayes
-        else:
-            free(bayes)
+        state.bayes = bayes
         self.sites[node].state = state
         weigh(state, True)
         return 0
@@ -207,12 +204,12 @@ cdef class ModelLeaves:
         memset(scores, 0, max(RATES * stride, EXPERTS) * sizeof(float))
         self.add_scores(reading, model, whose, opinion, scores)
         if stride == 1:
-            for rate in range(RATES):
+            for rate in range(RATES if opinion.has_prior else 0):
                 scores[rate] += opinion.prior[1] - opinion.prior[0]
             respond_of_two(scores, 0, RATES, p)
         for rate in range(RATES):
             if stride > 1:
-                for k in range(min(stride, opinion.n_classes)):
+                for k in range(min(stride, opinion.n_classes) if opinion.has_prior else 0):
                     scores[rate * stride + k] += opinion.prior[k]
                 softmax(&scores[rate * stride], stride, p)
             # between n_classes and stride there are zeros already: UNMET is the bias
@@ -231,19 +228,18 @@ cdef class ModelLeaves:
         opinion.first = RATES if top == leaf else 0
         if opinion.n_classes == 0:
             return
-        if above.bayes != NULL:
+        opinion.has_prior = above.bayes != NULL
+        if opinion.has_prior:
             write_prior(
                 above.bayes, reading, self.scaler.size, opinion.n_classes, opinion.prior
             )
-        else:
-            memset(opinion.prior, 0, max(opinion.n_classes, 2) * sizeof(float))
         if state.model.stride == 1 == above.model.stride:
             # one exp and one quotient for all of them
             memset(scores, 0, sizeof(scores))
             self.add_scores(reading, &state.model, OWN, opinion, &scores[RATES])
             if top != leaf:
                 self.add_scores(reading, &above.model, TOP, opinion, scores)
-            for expert in range(EXPERTS):
+            for expert in range(EXPERTS if opinion.has_prior else 0):
                 scores[expert] += opinion.prior[1] - opinion.prior[0]
             respond_of_two(scores, opinion.first, EXPERTS, opinion.probabilities)
         else:
@@ -319,7 +315,6 @@ cdef class ModelLeaves:
             return False
         weight = min(weight, MOST_WEIGHT)
         self.rows += 1.0
-        self.mean_weight += (weight - self.mean_weight) / self.rows
         norm = sum_of_squares(reading.row.parts.values, reading.n)
         self.mean_norm += (norm - self.mean_norm) / self.rows
         self.mix(reading, top, leaf, &opinion)
@@ -393,9 +388,7 @@ cdef class ModelLeaves:
             slope += opinion.mixed[k] * opinion.prior[k]
         learn_trust(state.bayes, slope, opinion.n_classes)
         if is_of_use(state.bayes):
-            # weights of another scale are to count the same
-            weight /= self.mean_weight
-            count_row(state.bayes, reading, self.scaler.size, place, <float> weight)
+            count_row(state.bayes, reading, self.scaler.size, place, weight)
         else:
             free_bayes(state.bayes)
             state.bayes = NULL
@@ -459,15 +452,13 @@ cdef class ModelLeaves:
             parts.append({
                 "node": node, "is_crowded": bool(part.is_crowded), "classes": classes,
                 "losses": floats(part.losses, EXPERTS), "shares": floats(part.shares, EXPERTS),
-                "stride": part.model.stride,
-                "linear": exported(&part.model.linear, part.model.stride),
-                "knots": exported(&part.model.knots, part.model.stride),
+                **exported_model(&part.model),
                 "search": exported_search(part.search) if part.search != NULL else None,
                 "bayes": exported_bayes(part.bayes) if part.bayes != NULL else None,
             })
         return {
             "columns": columns, "thresholds": thresholds, "parts": parts,
-            "mean_norm": self.mean_norm, "mean_weight": self.mean_weight, "rows": self.rows,
+            "mean_norm": self.mean_norm, "rows": self.rows,
         }
 
     cdef int take_state(self, dict state, list names, int32_t n_labels) except -1:
@@ -476,7 +467,6 @@ cdef class ModelLeaves:
         cdef State* part
         cdef int expert
         self.mean_norm = state["mean_norm"]
-        self.mean_weight = state["mean_weight"]
         self.rows = state["rows"]
         for name in names:
             self.reader.add_column(name)
@@ -493,9 +483,7 @@ cdef class ModelLeaves:
             self.sites[node].threshold = threshold
             part = self.sites[node].state
             part.is_crowded = saved["is_crowded"]
-            part.model.stride = saved["stride"]
-            imported(&part.model.linear, part.model.stride, n_columns + 1, saved["linear"])
-            imported(&part.model.knots, part.model.stride, KNOTS * n_columns, saved["knots"])
+            import_model(&part.model, n_columns, saved)
             if saved["bayes"] is not None:
                 import_bayes(part.bayes, n_columns, saved["bayes"])
             for label in saved["classes"].tolist():
@@ -558,20 +546,31 @@ cdef void empty_state(State* state) noexcept nogil:
 
 cdef dict exported_bayes(const NaiveBayes* bayes):
     return {
-        "stride": bayes.counts.stride, "trust": bayes.trust, "squares": bayes.squares,
-        "rows": bayes.rows,
-        "linear": exported(&bayes.counts.linear, bayes.counts.stride),
-        "knots": exported(&bayes.counts.knots, bayes.counts.stride),
+        **exported_model(&bayes.counts), "trust": bayes.trust, "squares": bayes.squares,
+        "rows": bayes.rows, "weight": bayes.weight,
     }
 
 
 cdef int import_bayes(NaiveBayes* bayes, int32_t n_columns, dict state) except -1:
-    bayes.counts.stride = state["stride"]
+    import_model(&bayes.counts, n_columns, state)
     bayes.trust = state["trust"]
     bayes.squares = state["squares"]
     bayes.rows = state["rows"]
-    imported(&bayes.counts.linear, bayes.counts.stride, n_columns + 1, state["linear"])
-    imported(&bayes.counts.knots, bayes.counts.stride, KNOTS * n_columns, state["knots"])
+    bayes.weight = state["weight"]
+    return 0
+
+
+cdef dict exported_model(const LeafModel* model):
+    return {
+        "stride": model.stride, "linear": exported(&model.linear, model.stride),
+        "knots": exported(&model.knots, model.stride),
+    }
+
+
+cdef int import_model(LeafModel* model, int32_t n_columns, dict state) except -1:
+    model.stride = state["stride"]
+    imported(&model.linear, model.stride, n_columns + 1, state["linear"])
+    imported(&model.knots, model.stride, KNOTS * n_columns, state["knots"])
     return 0
 
 

@@ -20,17 +20,18 @@ cdef struct NaiveBayes:
     LeafModel counts
     float trust         # the factor
     float squares       # of its slopes, fading
-    float rows
+    float rows          # that were counted
+    double weight       # of all of them
 
 
 cdef bint is_of_use(const NaiveBayes* bayes) noexcept nogil
-cdef void begin_bayes(NaiveBayes* bayes) noexcept nogil
+cdef NaiveBayes* new_bayes() noexcept nogil
 cdef void free_bayes(NaiveBayes* bayes) noexcept nogil
 cdef void write_prior(
     const NaiveBayes* bayes, const Reading* reading, int32_t n_columns, int32_t n_classes,
     float* prior
 ) noexcept nogil
 cdef int count_row(
-    NaiveBayes* bayes, const Reading* reading, int32_t n_columns, int32_t place, float weight
+    NaiveBayes* bayes, const Reading* reading, int32_t n_columns, int32_t place, double weight
 ) except -1 nogil
 cdef void learn_trust(NaiveBayes* bayes, float slope, int32_t n_classes) noexcept nogil

@@ -116,7 +116,7 @@ cdef class RowReader:
         else:
             order = self.order(row)
         parts.keys[0] = 0
-        parts.values[0] = 1.0
+        parts.values[0] = parts.presence[0] = 1.0
         for i in range(self.n_columns if is_dense else row.n):
             k = <uint32_t> order[i]
             if is_dense:
