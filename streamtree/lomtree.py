@@ -330,6 +330,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
                 for name in ("linear", "knots"):
                     states.check_finite(part["bayes"][name]["records"], at_least=0.0)
                 states.require(part["bayes"]["trust"] > 0.0, "the trust of a leaf model")
+                states.require(part["bayes"]["stride"] > 0, "the counts of a leaf model")
             for name in ("losses", "shares"):
                 states.require(len(part[name]) == EXPERTS, f"the {name} of a leaf")
                 states.check_finite(part[name], at_least=0.0)

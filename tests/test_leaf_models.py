@@ -418,6 +418,7 @@ SPOILT = {
     "a count": put(-1.0, "parts", 0, "bayes", "knots", "records", 0, 4),
     "a trust": put(0.0, "parts", 0, "bayes", "trust"),
     "no counts": put({}, "parts", 0, "bayes"),
+    "counts of no class": put(0, "parts", 0, "bayes", "stride"),
     "no bias": put(1, "parts", 0, "linear", "keys", 0),
     "losses": put(np.zeros(3, dtype=np.float32), "parts", 0, "losses"),
     "a leaf without a model": lambda _, parts: parts.pop(),
