@@ -2,26 +2,18 @@
 
 import os
 import sys
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-# STREAMTREE_DEBUG=1 gives the checked build: bounds and assertion checks, line tracing.
+# STREAMTREE_DEBUG=1 gives the checked build: bounds and assertion checks, line tracing, symbols.
 DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
+N_JOBS = os.cpu_count() or 1
 
-MODULES = [
-    "additive", "features", "histograms", "labels", "leafmodels", "learners", "lomtree", "losses",
-    "modelleaves", "naivebayes", "nodes", "nongreedy", "oblique", "predicates", "predictionnodes",
-    "predictiontree", "readings", "rows", "scaling", "selfterminating", "softlearning", "softnodes",
-    "softtree", "solvers", "splitsearch", "tables", "warmup",
-]
-
-# C of our own that a module includes
-HEADERS = {
-    "additive": ["streamtree/_core/softmax.h"],
-    "modelleaves": ["streamtree/_core/softmax.h"],
-    "naivebayes": ["streamtree/_core/softmax.h"],
-}
+CORE = Path("streamtree/_core")
+SOURCES = sorted(CORE.rglob("*.pyx"))
+HEADERS = sorted(map(str, CORE.rglob("*.h")))
 
 DIRECTIVES = {
     "language_level": 3,
@@ -33,32 +25,49 @@ DIRECTIVES = {
     "linetrace": DEBUG,
 }
 
+LINKED: list[str] = []
 if sys.platform == "win32":
     FLAGS = ["/Od", "/Zi"] if DEBUG else ["/O2", "/fp:precise"]
 else:
-    FLAGS = ["-O1", "-g"] if DEBUG else ["-O3"]
+    FLAGS = ["-O1", "-g"] if DEBUG else ["-O3", "-g0"]
     # The same bits on every machine: no fused multiply-add, no reordering of sums. Nobody reads
     # errno after a square root or traps on a NaN, and without them loops vectorise.
     FLAGS += ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+    if sys.platform.startswith("linux") and not DEBUG:
+        LINKED = ["-s"]
 
 MACROS = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
 MACROS += [("CYTHON_TRACE_NOGIL", "1")] if DEBUG else [("CYTHON_WITHOUT_ASSERTIONS", None)]
 
 extensions = [
     Extension(
-        f"streamtree._core.{module}",
-        [f"streamtree/_core/{module}.pyx"],
-        depends=HEADERS.get(module, []),
+        ".".join(path.with_suffix("").parts),
+        [str(path)],
+        depends=HEADERS,
         extra_compile_args=FLAGS,
+        extra_link_args=LINKED,
         define_macros=MACROS,
     )
-    for module in MODULES
+    for path in SOURCES
 ]
+# memoryviews and the like, once for all modules: a third of the code otherwise
+SHARED = "streamtree._core._shared"
+extensions.append(
+    Extension(
+        SHARED,
+        [SHARED.replace(".", "/") + ".c"],
+        extra_compile_args=FLAGS,
+        extra_link_args=LINKED,
+        define_macros=MACROS,
+    )
+)
 
 setup(
     ext_modules=cythonize(
         extensions,
         compiler_directives=DIRECTIVES,
-        nthreads=0 if sys.platform == "win32" else os.cpu_count() or 1,
-    )
+        shared_utility_qualified_name=SHARED,
+        nthreads=0 if sys.platform == "win32" else N_JOBS,
+    ),
+    options={"build_ext": {"parallel": N_JOBS}},
 )

@@ -12,7 +12,7 @@ forest, and peers for all but ours. Peers are stopped when they have used their 
 
 `speed` and `splits` measure what the table cannot tell: times side by side, and test errors on
 the customary splits. The data sets are looked for in $STREAMTREE_DATA (see data.py). `expected`
-writes anew what tests/test_accuracy.py expects, after a change that is meant.
+writes anew what tests/tools/test_accuracy.py expects, after a change that is meant.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from workers import Failed, finished
 import streamtree
 
 RESULTS = Path(__file__).resolve().parent / "results" / "accuracy.csv"
-EXPECTED = Path(__file__).resolve().parents[1] / "tests" / "accuracy.csv"
+EXPECTED = Path(__file__).resolve().parents[1] / "tests" / "tools" / "accuracy.csv"
 # what the tests run: the bundled sets, and some of the data folder's
 FAST = (*streams.BUNDLED, "kr_vs_kp", "spambase", "abalone", "autompg")
 # seconds for a peer on a set, and the shares of it that are not 1: single trees are the ones to be

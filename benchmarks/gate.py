@@ -13,7 +13,7 @@ from report import Report, short
 from scores import Table
 
 # the learners whose defaults the goals are about
-CLASSIFIER = "LOMTreeClassifier"
+CLASSIFIER = "ModelTreeClassifier"
 REGRESSOR = "SoftTreeRegressor"
 
 SINGLE_TREES = tuple(

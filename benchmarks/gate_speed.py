@@ -36,11 +36,10 @@ def generated(n: int = 50_000) -> Stream:
 
 
 def by_arrays(model: Any, X: Any, y: Any) -> None:
-    """Predict a chunk, then learn it."""
+    """Predict every row just before it is learned, a chunk at a time."""
     for start in range(0, len(y), CHUNK):
         part = slice(start, start + CHUNK)
-        model.predict_many(X[part])
-        model.learn_many(X[part], y[part])
+        model.test_then_learn_many(X[part], y[part])
 
 
 def n_rows(source: Stream, job: str) -> int:

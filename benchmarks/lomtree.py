@@ -628,7 +628,7 @@ def second_half_margin(
 
 def swap_model(algorithm: str) -> LOMTreeClassifier:
     """Few nodes and the least resistance in use: swaps come early."""
-    # the literal algorithm takes plain gradient steps, for which the default rate is not made
+    # the paper's algorithm takes plain gradient steps, for which the default rate is not made
     rate = {"learning_rate": 0.25} if algorithm == "paper" else {}
     return majority_tree(max_splits=3, swap_resistance=4, algorithm=algorithm, **rate)
 

@@ -35,7 +35,7 @@ FALLS = -0.9
 FOLLOWS = 0.95
 
 
-def rows_of(data: Data, literal: bool) -> tuple[Any, Any, Any, Any]:
+def rows_of(data: Data, is_paper: bool) -> tuple[Any, Any, Any, Any]:
     """Training rows in random order and test rows; without a customary split, the last tenth."""
     n_rows = data.X.shape[0]
     if data.train_size is None:
@@ -46,7 +46,7 @@ def rows_of(data: Data, literal: bool) -> tuple[Any, Any, Any, Any]:
         train = np.random.default_rng(42).permutation(data.train_size)
         test = np.arange(data.train_size, n_rows)
     X = data.X
-    if literal:
+    if is_paper:
         X = X.astype(np.float64)
         squares = X[train].multiply(X[train]) if hasattr(X, "multiply") else X[train] ** 2
         X = X / math.sqrt(squares.sum() / len(train))
@@ -168,7 +168,7 @@ def report(data: Data, records: Sequence[dict[str, float]], constant: float) -> 
                 bounds = f" of [{low:.3f}, {high:.3f}]"
             print(f"  {name:14} {row['first']:.3f} -> {row['last']:.3f}{bounds}")
         if all(record[f"{prefix}gini"] == 0 for record in records):
-            # so it is with the literal algorithm, which splits whatever leaf meets a second class
+            # so it is with the paper's algorithm, which splits whatever leaf meets a second class
             print("  every leaf holds one class: there is nothing to compare")
         else:
             judge(found)

@@ -36,6 +36,7 @@ from river import dummy, metrics, stats, tree
 from sklearn.tree import DecisionTreeClassifier
 
 from streamtree import NonGreedyTreeClassifier, NonGreedyTreeRegressor
+from streamtree.batches import Batch
 
 OURS = "non-greedy"
 DEPTHS = (6, 10, 14, 18)
@@ -268,22 +269,10 @@ NORM_DEPTHS = (10, 13, 16)
 NORM_ROWS, NORM_PASSES = 10_000, 3
 
 
-def leaves(model: NonGreedyTreeClassifier, X: NDArray[Any]) -> NDArray[np.int64]:
-    """The leaf of every row, as the state of the tree tells; for `algorithm="paper"` only."""
-    state = model.snapshot()
-    links, nodes, weights = state["links"], state["nodes"], state["weights"]
-    X = X[:, np.array(state["features"], dtype=np.int64)]
-    place = np.zeros(len(X), dtype=np.int64)
-    for node in range(len(links)):
-        if links["left"][node] < 0:
-            continue
-        here = np.flatnonzero(place == node)
-        slots = slice(weights["starts"][node], weights["starts"][node + 1])
-        columns = weights["keys"][slots]
-        scores = X[np.ix_(here, columns)] @ weights["records"][slots, 0]
-        scores = nodes["scale"][node] * (scores + nodes["bias"][node])
-        place[here] = np.where(scores > 0, links["right"][node], links["left"][node])
-    return place
+def leaves(model: NonGreedyTreeClassifier, X: NDArray[Any]) -> NDArray[np.int32]:
+    """The leaf of every row."""
+    batch = Batch(X)
+    return model._core.leaves_many(batch.rows(), batch.names)  # type: ignore[no-any-return]
 
 
 def norm(run: Run) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from river import compose, forest, linear_model, preprocessing, tree
 from scipy import sparse
 
-from streamtree import LOMTreeClassifier
+from streamtree import LOMTreeClassifier, ModelTreeClassifier
 
 __all__ = [
     "PEERS", "REGRESSORS", "Cache", "MoaTree", "OneByOne", "Peer", "Spread", "Task",
@@ -322,6 +322,7 @@ def _vowpal_wabbit(reduction: str, task: Task) -> VowpalWabbit:
 PEERS: dict[str, Peer] = {
     peer.name: peer
     for peer in [
+        Peer("ModelTreeClassifier", lambda task: ModelTreeClassifier()),
         Peer("LOMTreeClassifier", lambda task: LOMTreeClassifier()),
         Peer("LOMTree, majority", lambda task: LOMTreeClassifier(leaf_model="majority")),
         Peer("river HoeffdingTree", lambda task: tree.HoeffdingTreeClassifier()),

@@ -256,24 +256,17 @@ def chance(report: Report, repeats: int) -> None:
     report.goal("a 1 % signal is found", f"{found} of {repeats}", found >= repeats * 19 / 20)
 
 
-def prequential(model: Any, data: Data, dicts: bool) -> tuple[Any, NDArray[Any], float]:
+def prequential(model: Any, data: Data) -> tuple[Any, NDArray[Any], float]:
     """Predictions made one by one just before learning, the targets, and seconds per row."""
     order = stream_order(data.name, len(data.y))
-    X, y = data.X[order], data.y[order]
+    y = data.y[order]
     targets = y.tolist()
-    if dicts:
-        rows = as_dicts(X, data.feature_names, data.categorical)
-    else:
-        batches = [np.ascontiguousarray(X[i : i + 1], dtype=np.float64) for i in range(len(y))]
+    rows = as_dicts(data.X[order], data.feature_names, data.categorical)
     predicted = []
     start = time.process_time()
-    for i, target in enumerate(targets):
-        if dicts:
-            predicted.append(model.predict_one(rows[i]))
-            model.learn_one(rows[i], target)
-        else:
-            predicted.append(model.predict_many(batches[i])[0])
-            model.learn_many(batches[i], [target])
+    for x, target in zip(rows, targets, strict=True):
+        predicted.append(model.predict_one(x))
+        model.learn_one(x, target)
     return predicted, y, (time.process_time() - start) / len(y)
 
 
@@ -283,7 +276,7 @@ def streams(report: Report) -> None:
     rows, n_met, n_judged = [], 0, 0
     for name, (moa, best) in CLASS_STREAMS.items():
         model = SelfTerminatingTreeClassifier()
-        predicted, y, seconds = prequential(model, load(name), dicts=True)
+        predicted, y, seconds = prequential(model, load(name))
         accuracy = float(np.mean([p == t for p, t in zip(predicted, y.tolist(), strict=True)]))
         if moa is None:
             measured = [
@@ -301,7 +294,7 @@ def streams(report: Report) -> None:
     rows = []
     for name, goal in NUMBER_STREAMS.items():
         model = SelfTerminatingTreeRegressor()
-        predicted, y, seconds = prequential(model, load(name), dicts=True)
+        predicted, y, seconds = prequential(model, load(name))
         # from the second row on: before any learning a regressor says 0, whatever the targets
         y = y[1:].astype(np.float64)
         r2 = 1 - np.sum((np.array(predicted[1:]) - y) ** 2) / np.sum((y - y.mean()) ** 2)
@@ -319,7 +312,7 @@ def peer_accuracy(peer: str, name: str) -> float:
         for j in np.flatnonzero(data.categorical)
     }
     task = Task(data.n_classes, data.feature_names, categories)
-    predicted, y, _ = prequential(PEERS[peer].make(task), data, dicts=True)
+    predicted, y, _ = prequential(PEERS[peer].make(task), data)
     return float(np.mean([p == t for p, t in zip(predicted, y.tolist(), strict=True)]))
 
 
@@ -340,8 +333,7 @@ def speed(report: Report, repeats: int) -> None:
                 model = SelfTerminatingTreeClassifier()
                 start = time.process_time()
                 for part in range(0, 20_000, 1_000):
-                    model.predict_many(X[part : part + 1_000])
-                    model.learn_many(X[part : part + 1_000], y[part : part + 1_000])
+                    model.test_then_learn_many(X[part : part + 1_000], y[part : part + 1_000])
                 taken = (time.process_time() - start) / 20_000
             else:
                 if name == "ours":
@@ -350,7 +342,7 @@ def speed(report: Report, repeats: int) -> None:
                     continue
                 else:
                     learner = PEERS[name].make(Task(2, data.feature_names))
-                taken = prequential(learner, data, dicts=True)[2]
+                taken = prequential(learner, data)[2]
             seconds[name] = min(seconds.get(name, np.inf), taken)
     report.table(["learner", "us/row"], [[k, f"{1e6 * v:.2f}"] for k, v in seconds.items()])
     for peer, at_least in (("river HoeffdingTree", 30), ("CapyMOA HoeffdingTree", 5)):

@@ -191,12 +191,7 @@ def classes(report: Report, repeats: int) -> None:
 
 def prequential_r2(model: Any, X: NDArray[Any], y: NDArray[Any]) -> float:
     """R2 of one pass; the first example, of which nothing is known, does not count."""
-    predicted = np.zeros(len(y))
-    for i in range(len(y)):
-        if i:
-            predicted[i] = model.predict_many(X[i : i + 1])[0]
-        model.learn_many(X[i : i + 1], y[i : i + 1])
-    return r2(predicted[1:], y[1:])
+    return r2(model.test_then_learn_many(X, y)[1:], y[1:])
 
 
 def r2(predicted: NDArray[Any], y: NDArray[Any]) -> float:
@@ -296,7 +291,7 @@ def zeros(report: Report, repeats: int) -> None:
 
 
 def sparse_gates(seed: int, penalty: str, share: float) -> tuple[float, int, float]:
-    """Zero share, nodes and accuracy of the literal form on a noisy halfspace."""
+    """Zero share, nodes and accuracy of `algorithm="paper"` on a noisy halfspace."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(10_000, 10))
     y = (X[:, 0] + 0.5 * X[:, 1] + 0.3 * rng.normal(size=len(X)) > 0).astype(int)

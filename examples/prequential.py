@@ -6,7 +6,7 @@ compared. Needs `pip install "streamtree-learn[examples]"`.
     python prequential.py
     python prequential.py --dataset synth.LED --rows 20000
     python prequential.py --csv flights.csv.gz --target carrier --no-plot
-    python prequential.py --npz letter.npz --shuffle 42 --learner LOMTreeClassifier
+    python prequential.py --npz letter.npz --shuffle 42 --learner ModelTreeClassifier
 
 Many published files are sorted by class: give `--shuffle` for those, and never for a true stream.
 """
@@ -43,7 +43,7 @@ Label = base.typing.ClfTarget
 Example = tuple[dict[Any, Any], Label]
 
 DEFAULT_DATASET = "ImageSegments"
-DEFAULT_LEARNERS = ["LOMTreeClassifier", "tree.HoeffdingTreeClassifier"]
+DEFAULT_LEARNERS = ["ModelTreeClassifier", "tree.HoeffdingTreeClassifier"]
 CLASSIFICATION = ("Binary classification", "Multi-class classification")
 CSR_ARRAYS = ("data", "indices", "indptr", "shape")
 ZIP_START = b"PK\x03\x04"

@@ -2,9 +2,9 @@
 
 from river import datasets, metrics
 
-from streamtree import LOMTreeClassifier
+from streamtree import ModelTreeClassifier
 
-model = LOMTreeClassifier(seed=42)
+model = ModelTreeClassifier(seed=42)
 accuracy = metrics.Accuracy()
 
 for x, y in datasets.ImageSegments():

@@ -1,6 +1,7 @@
 """Compiled decision trees that learn from a stream, one example at a time, at home in river."""
 
 from streamtree.lomtree import LOMTreeClassifier
+from streamtree.modeltree import ModelTreeClassifier
 from streamtree.nongreedy import (
     NonGreedyTreeClassifier,
     NonGreedyTreeMultiTargetRegressor,
@@ -16,6 +17,7 @@ from streamtree.softtree import SoftTreeClassifier, SoftTreeRegressor
 __all__ = [
     "LOMTreeClassifier",
     "ModelFileError",
+    "ModelTreeClassifier",
     "NonGreedyTreeClassifier",
     "NonGreedyTreeMultiTargetRegressor",
     "NonGreedyTreeRegressor",

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import abc
+import copy
 import inspect
 import io
 import math
 import numbers
 import os
 import pickle
-from collections.abc import Hashable
-from typing import Any
+import sys
+from collections.abc import Callable, Hashable
+from typing import Any, Self, TypeVar, cast
 
 from river import base
 
-from streamtree import inspection, modelfile, states
+from streamtree import inspection, modelfile
+from streamtree._core.learners.methods import (
+    Holder,
+    learn_label,
+    learn_number,
+    predict_label,
+    predict_number,
+)
 from streamtree.batches import (
     Batch,
     indexed_frame,
@@ -30,7 +39,21 @@ __all__ = [
 ]
 
 
-class StreamTree(base.Estimator):
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def compiled(method: Any) -> Callable[[Method], Method]:
+    """Let a compiled function take the place of the method that describes it."""
+
+    def described(declared: Method) -> Method:
+        for name in ("__doc__", "__name__", "__qualname__", "__module__", "__annotations__"):
+            setattr(method, name, getattr(declared, name))
+        return cast(Method, method)
+
+    return described
+
+
+class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of no known type
     """Parameters on the outside, a compiled core within."""
 
     _core: Any
@@ -47,7 +70,7 @@ class StreamTree(base.Estimator):
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Parameters reach the core when they may change, and refuse to when they may not."""
-        if "_core" in self.__dict__ and name in (params := self._get_params()):
+        if self._core is not None and name in (params := self._get_params()):
             if name not in self._mutable_attributes:
                 raise AttributeError(
                     f"{name!r} is fixed once the model is made; "
@@ -67,23 +90,40 @@ class StreamTree(base.Estimator):
         for name in self._packed:
             if name in snapshot:
                 snapshot[name] = pickle.loads(snapshot[name])
-        self.__dict__.update(state)
+        for name, value in state.items():
+            # pickle sees whether two equal strings are one
+            self.__dict__[sys.intern(name)] = sys.intern(value) if type(value) is str else value
         core = self._new_core()
         core.restore(snapshot)
-        self.__dict__["_core"] = core
+        self._core = core
 
-    def _learn_dicts(self, batch: Batch, targets: list[Any], weights: Any) -> None:
-        """Learn a frame row by row; every row is checked before the first is learned."""
-        rows = list(batch.dicts())
-        for x in rows:
-            self._core.check_one(x)
-        for i, x in enumerate(rows):
-            self._core.learn_one(x, targets[i], 1.0 if weights is None else weights[i])
+    def clone(
+        self, new_params: dict[str, Any] | None = None, include_attributes: bool = False
+    ) -> Self:
+        """A new model with the same parameters.
+
+        Parameters
+        ----------
+        new_params
+            Parameters that are to be others.
+        include_attributes
+            Whether the clone is to know all that was learned.
+
+        """
+        clone = super().clone(new_params)
+        if include_attributes:
+            snapshot = self.snapshot()
+            clone._core.check_state(snapshot)
+            clone._core.restore(snapshot)
+            for name, value in self.__dict__.items():
+                if name not in self._get_params():
+                    setattr(clone, name, copy.deepcopy(value))
+        return clone
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes of the tree, leaves included."""
-        return int(self._core.n_nodes)
+        return int(self._core.tree.n_nodes)
 
     @property
     def n_leaves(self) -> int:
@@ -153,7 +193,7 @@ class StreamTree(base.Estimator):
     def debug_one(self, x: dict[Any, Any]) -> str:
         """Tell how the prediction of one example comes about, node by node."""
         path = self._core.path(x)
-        if not self._core.features.names and self._core.scaler.snapshot()["rows"] == 0:
+        if not self._core.features.names and self._core.intake.scaler.snapshot()["rows"] == 0:
             return "Nothing has been learned yet: the tree is a single empty leaf."
         return inspection.path_text({view.node: view for view in self._views()}, path)
 
@@ -192,22 +232,11 @@ class StreamTree(base.Estimator):
         parameters = {k: v for k, v in self.__dict__.items() if k in self._get_params()}
         if public_estimators().get(name) is not type(self):
             raise TypeError(f"{name} is not an estimator of streamtree: no file can keep its code")
-        for attribute in self.__dict__.keys() - parameters.keys() - {"_core"}:
+        for attribute in self.__dict__.keys() - parameters.keys():
             raise TypeError(f"{attribute!r} is no parameter of {name}: a file cannot keep it")
         if position is not None:
             position = check_integer("position", position, at_least=0, at_most=2**63 - 1)
         modelfile.write(path, name, parameters, self._core.snapshot(), position)
-
-    def _check_state(self, state: dict[str, Any]) -> None:
-        """Raise unless the core can trust a state; an estimator checks what is its own as well.
-
-        The parameters are set; the arrays may still be of any type.
-        """
-        n_features = states.check_names(state["features"], "the features")
-        states.check_scaler(state["scaler"], n_features)
-        for names in ("labels", "targets"):
-            if state.get(names) is not None:
-                states.check_names(state[names], f"the {names}")
 
 
 class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
@@ -222,6 +251,7 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         """The labels learned so far, in the order in which they first appeared."""
         return list(self._core.labels.labels)
 
+    @compiled(learn_label)
     def learn_one(self, x: dict[Any, Any], y: Hashable, *, w: float = 1.0) -> None:
         """Learn one example.
 
@@ -246,6 +276,7 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         """
         self._core.learn_one(x, y, w)
 
+    @compiled(predict_label)
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """The most likely label of one example, None before any learning.
 
@@ -290,16 +321,54 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
             As in `learn_one`, and if the lengths differ; nothing is learned then.
 
         """
+        self._learn_many(Batch(X), y, w)
+
+    def test_then_learn_many(self, X: Any, y: Any, w: Any = None, *, proba: bool = False) -> Any:
+        """Predict every row of a batch just before it is learned.
+
+        The predictions are those of a loop of `predict_one` (or `predict_proba_one`) and
+        `learn_one`, bit for bit, at about the cost of `learn_many`: what prequential evaluation
+        needs.
+
+        Parameters
+        ----------
+        X, y, w
+            As in `learn_many`. A row of weight 0 is predicted and not learned.
+        proba
+            Whether to return probabilities in place of labels.
+
+        Returns
+        -------
+        n_rows labels, as `predict_many` gives them, None for rows before any learning; or the
+        probabilities as `predict_proba_many` gives them, 0 for labels that were not known yet.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `learn_many`; nothing is learned then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from streamtree import ModelTreeClassifier
+        >>> X = np.array([[0.0], [1.0], [0.1], [0.9]])
+        >>> ModelTreeClassifier().test_then_learn_many(X, [0, 1, 0, 1]).tolist()
+        [None, 0, 0, 1]
+
+        """
         batch = Batch(X)
+        said = self._learn_many(batch, y, w, "shares" if proba else "labels")
+        if proba:
+            return batch.table_output(said, self.labels[: said.shape[1]])
+        return batch.label_output(said, self.labels)
+
+    def _learn_many(self, batch: Batch, y: Any, w: Any, says: str | None = None) -> Any:
         normalized = self._core.labels.normalized
         labels = [normalized(label) for label in label_list(y, batch.n_rows)]
-        batch, weights, kept = _weighted(batch, w)
-        if kept is not None:
-            labels = [labels[i] for i in kept]
-        if batch.source is not None:
-            self._core.learn_many(batch.source, batch.names, batch.first_rows(), labels, weights)
-        else:
-            self._learn_dicts(batch, labels, weights)
+        weights = weight_array(w, batch.n_rows)
+        return self._core.learn_many(
+            batch.rows(), batch.names, batch.first_rows(weights), labels, weights, says
+        )
 
     def predict_many(self, X: Any) -> Any:
         """The most likely label of every row.
@@ -310,12 +379,7 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
 
         """
         batch = Batch(X)
-        return batch.label_output(self._predict_numbers(batch), self.labels)
-
-    def _predict_numbers(self, batch: Batch) -> Any:
-        if batch.source is not None:
-            return self._core.predict_many(batch.source, batch.names)
-        return self._core.predict_dicts(list(batch.dicts()))
+        return batch.label_output(self._core.predict_many(batch.rows(), batch.names), self.labels)
 
     def predict_proba_many(self, X: Any) -> Any:
         """The probability of every label learned so far, for every row.
@@ -327,51 +391,31 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
 
         """
         batch = Batch(X)
-        if batch.source is not None:
-            probabilities = self._core.predict_proba_many(batch.source, batch.names)
-        else:
-            probabilities = self._core.predict_proba_dicts(list(batch.dicts()))
-        return batch.table_output(probabilities, self.labels)
+        shares = self._core.predict_many(batch.rows(), batch.names, "shares")
+        # another thread may have learned a label since
+        return batch.table_output(shares, self.labels[: shares.shape[1]])
 
 
 class _NumberTree(StreamTree):
     """What regressors of one and of several targets share."""
 
-    def _check_state(self, state: dict[str, Any]) -> None:
-        super()._check_state(state)
-        shrinkage, targets = state["shrinkage"], state["targets"]
-        n_targets = 1 if targets is None else len(targets)
-        states.require(shrinkage.shape == (n_targets,), "the shrinkage of the targets")
-        states.check_finite(shrinkage, "mean", "product")
-        states.check_finite(
-            shrinkage, "weight", "variance", "judged_weight", "spread", "share", "rows",
-            "judged", at_least=0,
+    def _learn_numbers(
+        self, batch: Batch, y: Any, targets: list[Any] | None, w: Any, says: bool = False
+    ) -> Any:
+        weights = weight_array(w, batch.n_rows)
+        return self._core.learn_many(
+            batch.rows(), batch.names, batch.first_rows(weights), targets, y, weights,
+            "numbers" if says else None,
         )
-        states.require((shrinkage["share"] <= 1).all(), "the shrinkage of the targets")
-
-    def _learn_numbers(self, batch: Batch, y: Any, targets: list[Any] | None, w: Any) -> None:
-        batch, weights, kept = _weighted(batch, w)
-        if kept is not None:
-            y = y[kept]
-        if batch.source is not None:
-            first_rows = batch.first_rows()
-            self._core.learn_many(batch.source, batch.names, first_rows, targets, y, weights)
-        elif targets is None:
-            self._learn_dicts(batch, y[:, 0].tolist(), weights)
-        else:
-            self._core.check_names(targets)
-            rows = [dict(zip(targets, row, strict=True)) for row in y.tolist()]
-            self._learn_dicts(batch, rows, weights)
 
     def _predict_numbers(self, batch: Batch) -> Any:
-        if batch.source is not None:
-            return self._core.predict_many(batch.source, batch.names)
-        return self._core.predict_dicts(list(batch.dicts()))
+        return self._core.predict_many(batch.rows(), batch.names)
 
 
 class StreamTreeRegressor(_NumberTree, base.MiniBatchRegressor):
     """A regressor on dicts, arrays, sparse matrices and frames."""
 
+    @compiled(learn_number)
     def learn_one(self, x: dict[Any, Any], y: float, *, w: float = 1.0) -> None:
         """Learn one example.
 
@@ -396,6 +440,7 @@ class StreamTreeRegressor(_NumberTree, base.MiniBatchRegressor):
         """
         self._core.learn_one(x, y, w)
 
+    @compiled(predict_number)
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The predicted number, 0 before any learning.
 
@@ -428,6 +473,38 @@ class StreamTreeRegressor(_NumberTree, base.MiniBatchRegressor):
         """
         batch = Batch(X)
         self._learn_numbers(batch, target_array(y, batch.n_rows), None, w)
+
+    def test_then_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
+        """Predict every row of a batch just before it is learned.
+
+        The predictions are those of a loop of `predict_one` and `learn_one`, bit for bit, at
+        about the cost of `learn_many`: what prequential evaluation needs.
+
+        Parameters
+        ----------
+        X, y, w
+            As in `learn_many`. A row of weight 0 is predicted and not learned.
+
+        Returns
+        -------
+        n_rows numbers, as `predict_many` gives them.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `learn_many`; nothing is learned then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from streamtree import SoftTreeRegressor
+        >>> SoftTreeRegressor().test_then_learn_many(np.zeros((3, 1)), [2.0, 2.0, 2.0]).tolist()
+        [0.0, 2.0, 2.0]
+
+        """
+        batch = Batch(X)
+        said = self._learn_numbers(batch, target_array(y, batch.n_rows), None, w, says=True)
+        return batch.number_output(said[:, 0])
 
     def predict_many(self, X: Any) -> Any:
         """The predicted number of every row.
@@ -492,6 +569,24 @@ class StreamTreeMultiTargetRegressor(_NumberTree, base.MultiTargetRegressor):
         values, names = target_columns(y, batch.n_rows)
         self._learn_numbers(batch, values, names, w)
 
+    def test_then_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
+        """Predict every row of a batch just before it is learned, as for a single target.
+
+        Parameters
+        ----------
+        X, y, w
+            As in `learn_many`. A row of weight 0 is predicted and not learned.
+
+        Returns
+        -------
+        The numbers of every row, as `predict_many` gives them.
+
+        """
+        batch = Batch(X)
+        values, names = target_columns(y, batch.n_rows)
+        said = self._learn_numbers(batch, values, names, w, says=True)
+        return batch.table_output(said, self.targets)
+
     def predict_many(self, X: Any) -> Any:
         """The predicted numbers of every row.
 
@@ -515,15 +610,6 @@ def public_estimators() -> dict[str, type[StreamTree]]:
         if kind.__module__.startswith("streamtree.") and not inspect.isabstract(kind):
             found[kind.__name__] = kind
     return found
-
-
-def _weighted(batch: Batch, w: Any) -> tuple[Batch, Any, Any]:
-    """The rows that have weight, their weights, and their numbers (None: all rows)."""
-    weights = weight_array(w, batch.n_rows)
-    if weights is None or weights.all():
-        return batch, weights, None
-    keep = weights > 0
-    return batch.compress(keep), weights[keep], keep.nonzero()[0].tolist()
 
 
 def _pack(values: list[Any]) -> bytes:

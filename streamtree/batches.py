@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamtree._core.learners import MAX_TARGET, MAX_WEIGHT
-from streamtree._core.rows import RowSource
+from streamtree._core.learners.learner import MAX_TARGET, MAX_WEIGHT
+from streamtree._core.stream.sources import DenseRows, SparseRows
 
 __all__ = ["Batch", "indexed_frame", "label_list", "target_array", "target_columns", "weight_array"]
 
@@ -40,7 +40,7 @@ class Batch:
     def __init__(self, X: Any) -> None:
         self._frame: Any = None
         self._values: Any = None
-        self.source: RowSource | None = None
+        self.source: DenseRows | SparseRows | None = None
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
         if isinstance(X, np.ndarray):
@@ -67,7 +67,7 @@ class Batch:
         self.names: list[Any] = list(range(X.shape[1])) if names is None else names
         self._refuse_infinite(X, lambda flat: self.names[flat % X.shape[1]])
         self._values = X
-        self.source = RowSource.dense(X)
+        self.source = DenseRows(X)
 
     def _take_sparse(self, X: Any) -> None:
         if X.ndim != 2:
@@ -75,6 +75,8 @@ class Batch:
         csr = X.tocsr()
         if csr.dtype.kind not in "biuf":
             raise TypeError(f"X must be numeric, got dtype {csr.dtype}")
+        # scipy takes any indices: the rows are read without looking at their bounds
+        csr.check_format(full_check=True)
         if not csr.has_canonical_format:
             csr = csr.copy()
             csr.sum_duplicates()
@@ -85,7 +87,7 @@ class Batch:
         self.names = list(range(csr.shape[1]))
         self._refuse_infinite(data, lambda flat: int(indices[flat]))
         self._values = (data, indices, indptr)
-        self.source = RowSource.sparse(data, indices, indptr, csr.shape[1])
+        self.source = SparseRows(data, indices, indptr, csr.shape[1])
 
     def _take_frame(self, X: Any) -> None:
         import narwhals.stable.v2 as nw
@@ -127,14 +129,27 @@ class Batch:
                 f"feature {name_of(flat)!r}: the value {values.flat[flat]} is infinite"
             )
 
-    def first_rows(self) -> list[int]:
-        """For every column the first row in which it has a value, -1 if there is none."""
-        if self.n_rows == 0:
+    def rows(self) -> Any:
+        """The rows as learners take them: their source, or a list of dicts."""
+        return list(self.dicts()) if self.source is None else self.source
+
+    def first_rows(self, weights: NDArray[np.float64] | None = None) -> list[int]:
+        """For every column the first row in which it has a value, -1 if there is none.
+
+        Rows of weight 0 do not count.
+        """
+        if self.source is None:
+            return []
+        values, n_rows = self._values, self.n_rows
+        if weights is not None and not weights.all():
+            keep = weights > 0.0
+            values, n_rows = self._kept(keep), int(keep.sum())
+        if n_rows == 0:
             return [-1] * len(self.names)
         if self._is_finite:
             return [0] * len(self.names)
-        if isinstance(self._values, tuple):
-            data, indices, indptr = self._values
+        if isinstance(values, tuple):
+            data, indices, indptr = values
             missing = np.flatnonzero(np.isnan(data))
             rows = np.searchsorted(indptr, missing, side="right") - 1
             firsts = np.zeros(len(self.names), dtype=np.int64)
@@ -142,11 +157,20 @@ class Batch:
             for row, column in zip(rows, indices[missing], strict=True):
                 if firsts[column] == row:
                     firsts[column] += 1
-            firsts[firsts == self.n_rows] = -1
+            firsts[firsts == n_rows] = -1
         else:
-            present = ~np.isnan(self._values)
+            present = ~np.isnan(values)
             firsts = np.where(present.any(axis=0), present.argmax(axis=0), -1)
         return [int(first) for first in firsts]
+
+    def _kept(self, keep: NDArray[np.bool_]) -> Any:
+        """The values of the rows where `keep` is true."""
+        if not isinstance(self._values, tuple):
+            return self._values[keep]
+        data, indices, indptr = self._values
+        lengths = np.diff(indptr)
+        cells = np.repeat(keep, lengths)
+        return data[cells], indices[cells], np.concatenate([[0], np.cumsum(lengths[keep])])
 
     def dicts(self) -> Iterator[dict[Any, Any]]:
         """The rows of a frame as dicts, missing cells as None."""
@@ -156,22 +180,13 @@ class Batch:
                 for name, value in row.items()
             }
 
-    def compress(self, keep: NDArray[np.bool_]) -> Batch:
-        """The batch of the rows where `keep` is true."""
-        if self._frame is not None:
-            return Batch(self._frame.filter(keep.tolist()).to_native())
-        if isinstance(self._values, tuple):
-            from scipy.sparse import csr_array
-
-            data, indices, indptr = self._values
-            shape = (self.n_rows, len(self.names))
-            return Batch(csr_array((data, indices, indptr), shape=shape)[keep])
-        return Batch(self._values[keep])
-
     def label_output(self, numbers: NDArray[np.int32], labels: list[Any]) -> Any:
-        """The labels of class numbers: an array, or a series like the frame that came in."""
-        if len(numbers) and numbers[0] < 0:  # nothing learned yet, so it is all of them
+        """The labels of class numbers, None for -1: an array, or a series like the frame."""
+        unknown = numbers < 0
+        if unknown.any():  # before any learning
             predicted = np.full(len(numbers), None, dtype=object)
+            known = np.flatnonzero(~unknown)
+            predicted[known] = [labels[number] for number in numbers[known]]
         else:
             predicted = _label_table(labels)[numbers]
         return predicted if self._frame is None else self._series(predicted)

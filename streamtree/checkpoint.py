@@ -37,12 +37,12 @@ class Checkpoint:
     --------
     >>> import itertools, tempfile
     >>> from river import datasets
-    >>> from streamtree import LOMTreeClassifier
+    >>> from streamtree import ModelTreeClassifier
     >>> from streamtree.checkpoint import Checkpoint
 
     >>> folder = tempfile.TemporaryDirectory()
     >>> checkpoint = Checkpoint(f"{folder.name}/segments.model", examples=500)
-    >>> model, position = checkpoint.resume(LOMTreeClassifier())
+    >>> model, position = checkpoint.resume(ModelTreeClassifier())
     >>> for x, y in itertools.islice(datasets.ImageSegments(), position, None):
     ...     model.learn_one(x, y)
     ...     position += 1
@@ -50,7 +50,7 @@ class Checkpoint:
 
     Had the process been killed, it would go on from here:
 
-    >>> model, position = checkpoint.resume(LOMTreeClassifier())
+    >>> model, position = checkpoint.resume(ModelTreeClassifier())
     >>> position
     2000
     >>> folder.cleanup()

@@ -13,14 +13,12 @@ References
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamtree.base import StreamTreeClassifier, check_integer, check_number
+from streamtree.base import StreamTree, StreamTreeClassifier, check_integer, check_number
 from streamtree.batches import Batch, label_list, weight_array
 from streamtree.criteria import (
     CONSTANT,
@@ -45,6 +43,7 @@ from streamtree.criteria import (
     splits_needed,
 )
 from streamtree.lomtree import LOMTreeClassifier
+from streamtree.modeltree import ModelTreeClassifier
 
 __all__ = [
     "CRITERIA", "Recorder", "balance", "balance_bounds", "criterion_bounds", "drop_bound",
@@ -59,17 +58,22 @@ Counts = NDArray[np.float64]
 # ------------------------------------------------------------------- reading a model
 
 
-def _leaves(model: Any, snapshot: dict[str, Any]) -> tuple[Leaves, NDArray[np.int64]]:
+def _classifier(model: Any) -> StreamTreeClassifier:
+    if not isinstance(model, StreamTreeClassifier):
+        raise TypeError(f"model must be a classifier of streamtree, got {type(model).__name__}")
+    return model
+
+
+def _leaves(model: StreamTreeClassifier) -> tuple[Leaves, NDArray[np.int64]]:
     """What the leaves of a model hold, and the depth of each."""
-    tree = snapshot.get("tree", snapshot)
-    if "links" in tree and "classes" in tree:
-        # leaves' records begin with the weight of the class; an inner node's are something else
-        parent, is_leaf = tree["links"]["parent"], tree["links"]["left"] < 0
-        starts = tree["classes"]["starts"]
-        node = np.repeat(np.arange(len(parent)), np.diff(starts))
+    tree = _classifier(model).snapshot()["tree"]
+    if "classes" in tree:
+        # records begin with the weight of the class
+        is_leaf = tree["links"]["left"] < 0
+        node = np.repeat(np.arange(len(is_leaf)), np.diff(tree["classes"]["starts"]))
         weight = tree["classes"]["records"][:, 0]
-    elif "nodes" in tree and "counts" in tree:
-        parent, is_leaf = tree["nodes"]["parent"], tree["nodes"]["first_child"] < 0
+    elif "counts" in tree:
+        is_leaf = ~np.isin(np.arange(len(tree["parents"])), tree["parents"])
         node, label = tree["counts"].nonzero()
         weight = tree["counts"][node, label]
     else:
@@ -77,29 +81,7 @@ def _leaves(model: Any, snapshot: dict[str, Any]) -> tuple[Leaves, NDArray[np.in
     number = np.cumsum(is_leaf) - 1
     keep = is_leaf[node] & (weight > 0)
     leaves = Leaves(number[node[keep]], weight[keep], int(is_leaf.sum()))
-    return leaves, _depths(parent)[is_leaf]
-
-
-def _depths(parent: NDArray[np.int32]) -> NDArray[np.int64]:
-    """The depth of every node, by going up from all of them at once."""
-    depths = np.zeros(len(parent), dtype=np.int64)
-    above = parent.astype(np.int64)
-    while (above >= 0).any():
-        depths += above >= 0
-        above = np.where(above >= 0, parent[above], -1)
-    return depths
-
-
-def _snapshot(model: Any) -> dict[str, Any]:
-    if not isinstance(model, StreamTreeClassifier):
-        raise TypeError(f"model must be a classifier of streamtree, got {type(model).__name__}")
-    return model.snapshot()
-
-
-def _lomtree(model: Any) -> LOMTreeClassifier:
-    if not isinstance(model, LOMTreeClassifier):
-        raise TypeError(f"model must be a LOMTreeClassifier, got {type(model).__name__}")
-    return model
+    return leaves, model._core.depths()[is_leaf]
 
 
 def tree_criteria(
@@ -108,15 +90,14 @@ def tree_criteria(
     """The criteria G^e, G^g and G^m of a tree.
 
     Without rows they are taken from the class weights that the leaves hold: what the tree has
-    learned, and a leaf of a LOMtree has also inherited when its parent split. With `X` and `y`
-    they are those of the rows, sent through a LOMtree as it is now: G of the theory, which is over
-    one fixed distribution. Classes and ways change on a stream, so the two may differ.
+    learned, and a leaf has also inherited when its parent split. With `X` and `y` they are those
+    of the rows, sent through the tree as it is now: G of the theory, which is over one fixed
+    distribution. Classes and ways change on a stream, so the two may differ.
 
     Parameters
     ----------
     model
-        Any classifier of the package whose leaves hold class weights; with rows a
-        `LOMTreeClassifier`.
+        Any classifier of the package whose leaves hold class weights; with rows any classifier.
     X, y
         Rows, as for `leaf_of`, and their labels.
     constant
@@ -143,9 +124,9 @@ def tree_criteria(
     if (X is None) != (y is None):
         raise ValueError("X and y go together")
     if X is None:
-        leaves = _leaves(model, _snapshot(model))[0].checked(f"{type(model).__name__} has learned")
+        leaves = _leaves(model)[0].checked(f"{type(model).__name__} has learned")
     else:
-        leaf = leaf_of(_lomtree(model), X)
+        leaf = leaf_of(_classifier(model), X)
         _, label = _label_numbers(y, len(leaf))
         (leaf, _), weight = np.unique(np.stack([leaf, label]), axis=1, return_counts=True)
         leaves = Leaves(leaf, weight.astype(np.float64), int(leaf.max(initial=-1)) + 1)
@@ -169,15 +150,15 @@ def _label_numbers(y: Any, n_rows: int) -> tuple[list[Any], NDArray[np.int64]]:
 
 
 def split_counts(
-    model: LOMTreeClassifier, node: int = 0, X: Any = None, y: Any = None
+    model: LOMTreeClassifier | ModelTreeClassifier, node: int = 0, X: Any = None, y: Any = None
 ) -> tuple[Counts, Counts]:
-    """The weight of every class that a node of a LOMtree sends left and right.
+    """The weight of every class that a node of a binary tree sends left and right.
 
     Without rows it is what the leaves on either side hold. The counts a node kept while it was a
     leaf are not asked: they are of a model that has changed since, and are gone once it has split.
-    So with `algorithm="paper"`, whose leaves start empty, only examples since the split count, and
-    those of a leaf that was recycled are lost. With `X` and `y` it is the rows that reach the node
-    and the sides to which its model sends them now.
+    So of a LOMtree with `algorithm="paper"`, whose leaves start empty, only examples since the
+    split count, and those of a leaf that was recycled are lost. With `X` and `y` it is the rows
+    that reach the node and the sides to which its test sends them now.
 
     Parameters
     ----------
@@ -194,7 +175,12 @@ def split_counts(
     order of appearance.
 
     """
-    tree = _lomtree(model).snapshot()
+    if not isinstance(model, LOMTreeClassifier | ModelTreeClassifier):
+        raise TypeError(
+            "model must be a LOMTreeClassifier or a ModelTreeClassifier, "
+            f"got {type(model).__name__}"
+        )
+    tree = model.snapshot()["tree"]
     links = tree["links"]
     node = check_integer("node", node, at_least=0, at_most=len(links) - 1)
     if links["left"][node] < 0:
@@ -211,11 +197,10 @@ def split_counts(
             pending += [(links["left"][below], sign), (links["right"][below], sign)]
     if X is None:
         starts, label = tree["classes"]["starts"], tree["classes"]["keys"]
-        side[links["left"] >= 0] = 0
         of_record = np.repeat(side, np.diff(starts))
-        weight, n_labels = tree["classes"]["records"][:, 0], len(tree["labels"])
+        weight, n_labels = tree["classes"]["records"][:, 0], len(model.labels)
     else:
-        of_record = side[_routed(model, tree, X)]
+        of_record = side[leaf_of(model, X)]
         names, label = _label_numbers(y, len(of_record))
         weight, n_labels = np.ones(len(label)), len(names)
     left, right = (
@@ -226,9 +211,9 @@ def split_counts(
 
 
 def split_summary(
-    model: LOMTreeClassifier, node: int = 0, X: Any = None, y: Any = None
+    model: LOMTreeClassifier | ModelTreeClassifier, node: int = 0, X: Any = None, y: Any = None
 ) -> dict[str, float]:
-    """What the theory says of one split of a LOMtree, from `split_counts`.
+    """What the theory of the LOMtree says of one split of a tree, from `split_counts`.
 
     Returns
     -------
@@ -262,106 +247,25 @@ def split_summary(
 # ------------------------------------------------------------------ rows on their way
 
 
-# cells of a block of rows that is made dense to be sent through a tree: 32 MB
-BLOCK_CELLS = 2**22
-# what the compiled scaler clips scaled values at
-SCALE_LIMIT = 5.0
+def leaf_of(model: StreamTree, X: Any) -> NDArray[np.int32]:
+    """The node in which every row ends, by its number in `snapshot()`.
 
-
-def leaf_of(model: LOMTreeClassifier, X: Any) -> NDArray[np.int64]:
-    """The leaf of a LOMtree in which every row ends, by its number in `snapshot()`.
-
-    Computed from the snapshot in plain NumPy, whose sums may round differently in the last digits
-    from the compiled tree's: a score that is 0 but for rounding may then fall on the other side.
+    In a soft tree it is the leaf at the end of the most probable path.
 
     Parameters
     ----------
     model
-        The tree.
+        Any estimator of the package.
     X
         A list of dicts, or what `predict_many` takes.
 
     """
-    return _routed(model, _lomtree(model).snapshot(), X)
-
-
-def _routed(model: LOMTreeClassifier, tree: dict[str, Any], X: Any) -> NDArray[np.int64]:
-    links, stats, models = tree["links"], tree["nodes"], tree["models"]
-    splits = tree["leaf_models"]
-    reached = [np.empty(0, dtype=np.int64)]
-    for block in _blocks(X, tree["features"]):
-        if model.algorithm == "stream":
-            columns = tree["scaler"]["columns"]
-            block -= columns["center"]
-            block *= columns["factor"]
-            np.clip(block, -SCALE_LIMIT, SCALE_LIMIT, out=block)
-        # missing counts as the mean of a dense column and as nothing in a sparse one: both are 0
-        block[np.isnan(block)] = 0.0
-        leaf = np.zeros(len(block), dtype=np.int64)
-        pending = [(0, np.arange(len(block)))]
-        while pending:
-            node, rows = pending.pop()
-            if links["left"][node] < 0 or not len(rows):
-                leaf[rows] = node
-                continue
-            if splits is not None and splits["columns"][node] >= 0:
-                goes_right = block[rows, splits["columns"][node]] > splits["thresholds"][node]
-            else:
-                slots = slice(models["starts"][node], models["starts"][node + 1])
-                met, weights = models["keys"][slots], models["records"][slots, 0]
-                with np.errstate(over="ignore", invalid="ignore"):
-                    goes_right = stats["bias"][node] + block[np.ix_(rows, met)] @ weights > 0
-            pending.append((links["left"][node], rows[~goes_right]))
-            pending.append((links["right"][node], rows[goes_right]))
-        reached.append(leaf)
-    return np.concatenate(reached)
-
-
-def _blocks(X: Any, features: list[Any]) -> Iterator[Counts]:
-    """The rows as dense blocks with a column for every feature of a model, NaN where missing."""
-    column_of = {_column_key(name): column for column, name in enumerate(features)}
-    height = max(1, BLOCK_CELLS // max(1, len(features)))
-    if not isinstance(X, list | tuple):
-        batch = Batch(X)  # which refuses what is no table, and what is infinite
-        if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
-            X = X.tocsr() if hasattr(X, "tocsr") else X
-            known = [(column_of[i, None], i) for i in batch.names if (i, None) in column_of]
-            columns, positions = np.array(known, dtype=np.intp).reshape(-1, 2).T
-            for start in range(0, batch.n_rows, height):
-                rows = X[start : start + height]
-                rows = rows.toarray() if hasattr(rows, "toarray") else rows
-                rows = np.ma.filled(rows.astype(np.float64), np.nan)
-                block = np.full((len(rows), len(features)), np.nan)
-                block[:, columns] = rows[:, positions]
-                yield block
-            return
-        X = list(batch.dicts())
-    for start in range(0, len(X), height):
-        examples = X[start : start + height]
-        block = np.full((len(examples), len(features)), np.nan)
-        for line, x in zip(block, examples, strict=True):
-            for name, value in x.items():
-                is_text = isinstance(value, str)
-                column = column_of.get((name, str(value) if is_text else None))
-                if column is not None and value is not None:
-                    line[column] = 1.0 if is_text else _number(name, value)
-        yield block
-
-
-def _column_key(feature: Any) -> tuple[Any, str | None]:
-    """A feature's name and, of the column of a category, which category it is."""
-    # a named tuple of the core's; a user's plain tuple with the same items is another feature
-    if getattr(feature, "_fields", None) == ("name", "value"):
-        return feature.name, feature.value
-    return feature, None
-
-
-def _number(name: Any, value: Any) -> float:
-    if not isinstance(value, Real | np.bool_):
-        raise TypeError(f"feature {name!r}: {type(value).__name__} is no number and no string")
-    if math.isinf(value):
-        raise ValueError(f"feature {name!r}: the value {value} is infinite")
-    return float(value)
+    if not isinstance(model, StreamTree):
+        raise TypeError(f"model must be an estimator of streamtree, got {type(model).__name__}")
+    if isinstance(X, list | tuple):
+        return model._core.leaves_many(list(X), [])  # type: ignore[no-any-return]
+    batch = Batch(X)
+    return model._core.leaves_many(batch.rows(), batch.names)  # type: ignore[no-any-return]
 
 
 # ------------------------------------------------------------------------- over time
@@ -395,9 +299,9 @@ class Recorder:
         `n_splits`, `n_nodes`, `n_leaves`, `height` and `mean_depth` (of the leaves, by weight);
         what `tree_criteria` says of the leaves; `error`, the share (by weight) of examples since
         the last record that were predicted wrongly just before they were learned, and
-        `mean_error`, the same since the first. With test rows `test_error`, and for a LOMtree
-        `test_entropy`, `test_gini`, `test_modified_gini` and `test_heaviest_leaf`: the same
-        criteria of the test rows, whose classes and whose ways are all seen from the start.
+        `mean_error`, the same since the first. With test rows `test_error`, and `test_entropy`,
+        `test_gini`, `test_modified_gini` and `test_heaviest_leaf`: the same criteria of the test
+        rows, whose classes and whose ways are all seen from the start.
 
     Notes
     -----
@@ -429,7 +333,7 @@ class Recorder:
         spacing: float = 1.05,
         constant: float = CONSTANT,
     ) -> None:
-        _leaves(model, _snapshot(model))
+        _leaves(model)
         self.model = model
         self.records: list[dict[str, float]] = []
         self.spacing = check_number("spacing", spacing, at_least=1)
@@ -455,14 +359,12 @@ class Recorder:
         self._count(1, w, w * (predicted != y))
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """The same for a batch: all of it is predicted, then learned.
+        """The same for a batch, row by row.
 
         Growth is noticed after the batch, so give many small ones.
         """
-        predicted = self.model.predict_many(X)
-        predicted = label_list(predicted, len(predicted))
-        labels = label_list(y, len(predicted))
-        self.model.learn_many(X, y, w)
+        labels = label_list(y, Batch(X).n_rows)
+        predicted = label_list(self.model.test_then_learn_many(X, labels, w), len(labels))
         weights = weight_array(w, len(labels))
         weights = np.ones(len(labels)) if weights is None else weights
         wrong = np.array([a != b for a, b in zip(predicted, labels, strict=True)], dtype=bool)
@@ -478,7 +380,7 @@ class Recorder:
         """Make a record, and return it; the last one again if nothing came since."""
         if self.records and self.records[-1]["n_examples"] == self._n_examples:
             return self.records[-1]
-        leaves, depths = _leaves(self.model, _snapshot(self.model))
+        leaves, depths = _leaves(self.model)
         leaves.checked(f"{type(self.model).__name__} has learned")
         totals, n_nodes = leaves.totals(), self.model.n_nodes
         weight, wrong = self._seen - self._recorded
@@ -507,10 +409,8 @@ class Recorder:
         else:
             predicted = label_list(self.model.predict_many(self._test), len(self._test_labels))
         wrong = sum(a != b for a, b in zip(predicted, self._test_labels, strict=True))
-        found = {"test_error": wrong / len(predicted)}
-        if isinstance(self.model, LOMTreeClassifier):
-            criteria = tree_criteria(
-                self.model, self._test, self._test_labels, constant=self.constant
-            )
-            found |= {f"test_{name}": value for name, value in criteria.items()}
-        return found
+        criteria = tree_criteria(self.model, self._test, self._test_labels, constant=self.constant)
+        return {
+            "test_error": wrong / len(predicted),
+            **{f"test_{name}": value for name, value in criteria.items()},
+        }

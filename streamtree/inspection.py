@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from streamtree._core.stream.features import Category
+
 __all__ = ["NodeView", "TreeDrawing"]
 
 
@@ -215,45 +217,96 @@ def _short(prediction: Any) -> str:
     return repr(prediction)
 
 
-def linear_views(
-    state: Mapping[str, Any],
-    weights: str,
-    offsets: Any,
-    leaves: Mapping[int, Mapping[str, Any]],
-    branches: tuple[str, str] = ("<= 0", "> 0"),
-    tests: Mapping[int, tuple[Any, str]] | None = None,
-) -> list[NodeView]:
-    """The nodes of a binary tree of linear tests.
+def linear_tests(
+    names: Sequence[Any], tables: Mapping[str, Any], nodes: Iterable[int], offsets: Any
+) -> dict[int, tuple[dict[Any, float], str]]:
+    """The linear tests of nodes, as strengths by feature and in words.
 
     Parameters
     ----------
-    state
-        The snapshot: its `links`, and its tables by the name `weights`.
-    weights
-        The name of the tables of weights.
+    names
+        Of the features.
+    tables
+        The weights of all nodes, by column.
+    nodes
+        The nodes that have such a test.
     offsets
         For every node the offset of its test and what to multiply weights and offset with.
-    leaves
-        For every leaf what its `NodeView` says besides its place.
-    branches
-        What the test must give to lead left and right.
-    tests
-        Of nodes that ask something else, by node: the feature, and the question in words. Its
-        answers no and yes lead left and right.
 
     """
-    links, tables, names = state["links"], state[weights], state["features"]
     starts, keys, values = tables["starts"], tables["keys"], tables["records"][:, 0]
-
-    def linear_strengths(node: int) -> tuple[dict[Any, float], str]:
+    tests = {}
+    for node in nodes:
         offset, factor = offsets[node]
         span = slice(starts[node], starts[node + 1])
         strengths = {
             names[key]: float(factor * value)
             for key, value in zip(keys[span].tolist(), values[span].tolist(), strict=True)
         }
-        return strengths, linear_test(strengths, float(factor * offset))
+        tests[node] = strengths, linear_test(strengths, float(factor * offset))
+    return tests
 
+
+def threshold_tests(
+    state: Mapping[str, Any], columns: Any, thresholds: Any
+) -> dict[int, tuple[dict[Any, float], str]]:
+    """The tests of nodes at thresholds of standardised columns, in the columns' own units."""
+    scales, tests = state["scaler"]["columns"], {}
+    for node in (columns >= 0).nonzero()[0].tolist():
+        column, name = int(columns[node]), state["features"][columns[node]]
+        factor, center = float(scales["factor"][column]), float(scales["center"][column])
+        threshold = center + (float(thresholds[node]) / factor if factor else 0.0)
+        if isinstance(name, Category):
+            words = f"{name.name} is {name.value!r}"
+        else:
+            words = f"{name} > {threshold:.6g}"
+        tests[node] = {name: 1.0}, words
+    return tests
+
+
+def voting_leaves(
+    state: Mapping[str, Any], classes: Mapping[str, Any], votes: Any, majorities: Any
+) -> dict[int, dict[str, Any]]:
+    """What is said of leaves that count the votes of their classes, by node."""
+    labels, leaves = state["labels"], {}
+    for node in (state["tree"]["links"]["left"] < 0).nonzero()[0].tolist():
+        span = slice(classes["starts"][node], classes["starts"][node + 1])
+        total, majority = float(votes[node]), int(majorities[node])
+        leaves[node] = {
+            "weight": total,
+            "prediction": labels[majority] if majority >= 0 else None,
+            "shares": {
+                labels[key]: vote / total
+                for key, vote in zip(
+                    classes["keys"][span].tolist(), classes["records"][span, 0].tolist(),
+                    strict=True,
+                )
+                if vote > 0.0
+            },
+        }
+    return leaves
+
+
+def binary_views(
+    links: Any,
+    tests: Mapping[int, tuple[Mapping[Any, float], str]],
+    leaves: Mapping[int, Mapping[str, Any]],
+    branches: tuple[str, str],
+) -> list[NodeView]:
+    """The nodes of a binary tree.
+
+    Parameters
+    ----------
+    links
+        Of the tree's state.
+    tests
+        Of every inner node: strengths by feature, and the test in words.
+    leaves
+        For every leaf what its `NodeView` says besides its place.
+    branches
+        What the test must give to lead left and right.
+
+    """
     views = []
     waiting = [(0, -1, 0, "")]
     while waiting:
@@ -262,15 +315,9 @@ def linear_views(
         if left < 0:
             views.append(NodeView(node, parent, depth, branch, **leaves[node]))
             continue
-        words = branches
-        if tests is not None and node in tests:
-            name, test = tests[node]
-            strengths = {name: 1.0}
-            words = ("no", "yes")
-        else:
-            strengths, test = linear_strengths(node)
+        strengths, test = tests[node]
         views.append(NodeView(node, parent, depth, branch, test, strengths))
-        waiting += [(right, node, depth + 1, words[1]), (left, node, depth + 1, words[0])]
+        waiting += [(right, node, depth + 1, branches[1]), (left, node, depth + 1, branches[0])]
     return with_inner_nodes(views)
 
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from streamtree._core.features import Category
+from streamtree._core.stream.features import Category
 
 __all__ = ["FORMAT_VERSION", "ModelFileError", "Pieces", "read", "write"]
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from streamtree import inspection, states
-from streamtree._core.nongreedy import NonGreedyClassifierCore, NonGreedyRegressorCore
+from streamtree import inspection
+from streamtree._core.learners.learner import Classifier, Regressor
+from streamtree._core.trees.oblique.tree import ObliqueTree
 from streamtree.base import (
     StreamTree,
     StreamTreeClassifier,
@@ -65,7 +66,7 @@ class _NonGreedyTree(StreamTree):
             "max_norm": check_number("max_norm", params["max_norm"], above=0),
             "learning_rate": check_number("learning_rate", params["learning_rate"], above=0),
             "fear": check_number("fear", params["fear"], at_least=0),
-            "keep": 1.0 - check_number("forgetting", params["forgetting"], at_least=0, below=1),
+            "decay": 1.0 - check_number("forgetting", params["forgetting"], at_least=0, below=1),
         }
 
     def _fixed_settings(self) -> dict[str, Any]:
@@ -76,7 +77,7 @@ class _NonGreedyTree(StreamTree):
             "depth": check_integer("depth", self.depth, at_least=1, at_most=24),
             "hopes": objective == "hope_and_fear",
             "exact": inference == "exact",
-            "literal": algorithm == "paper",
+            "is_paper": algorithm == "paper",
             "start": check_choice("start", self.start, ("zeros", "axis", "co2")),
             "warm_up": check_integer("warm_up", self.warm_up, at_least=2, at_most=10_000_000),
             "momentum": check_number("momentum", self.momentum, at_least=0, below=1),
@@ -84,95 +85,16 @@ class _NonGreedyTree(StreamTree):
             "hold": check_integer("hold", self.hold, at_least=0, at_most=10**9),
         }
 
-    def _check_state(self, state: dict[str, Any]) -> None:
-        super()._check_state(state)
-        fixed = self._fixed_settings()
-        n_features, nodes = len(state["features"]), state["nodes"]
-        is_regression = "labels" not in state
-        names = state["targets"] if is_regression else state["labels"]
-        n_outputs = 1 if names is None else len(names)
-        self._check_shape(state, fixed)
-        for part in ("weights", "moving", "held"):
-            states.check_tables(state[part], len(nodes), n_features, 2)
-        states.require(state["totals"].shape == (n_outputs, 2), "the totals")
-        states.check_finite(state["totals"][:, 0])
-        states.check_finite(nodes, "visits", at_least=0)
-        for field in ("scale", "place"):
-            states.require((nodes[field] > 0).all(), f"the {field} of a node")
-        states.require((nodes["place"] < 1).all(), "the place of a node")
-        known = nodes["n_outputs"]
-        states.require(((known >= 0) & (known <= n_outputs)).all(), "the outputs of a node")
-        if is_regression:
-            states.require(((known == 0) | (known == n_outputs)).all(), "the outputs of a node")
-            states.require(((nodes["visits"] == 0) | (known > 0)).all(), "a visited node")
-        moves = fixed["batch_size"] > 1 or fixed["momentum"] > 0
-        for part, is_kept in (("outputs", True), ("moving_outputs", moves)):
-            expected = 2 * int(known.sum()) if is_kept else 0
-            states.require(len(state[part]) == expected, f"the {part.replace('_', ' ')}")
-            states.check_finite(state[part])
-        states.check_counts(state["n_learned"], state["in_batch"])
-        states.require(state["in_batch"] < fixed["batch_size"], "the examples of a batch")
-        states.check_finite(np.array(state["total"]), at_least=0)
-        self._check_touched(state, moves)
-        self._check_warm_up(state, fixed, n_outputs if is_regression else 0)
+    def _new_tree(self, is_regression: bool) -> ObliqueTree:
+        return ObliqueTree(
+            is_regression=is_regression, **self._fixed_settings(),
+            **self._settings(self._get_params()),
+        )
 
-    def _check_shape(self, state: dict[str, Any], fixed: dict[str, Any]) -> None:
-        depths = states.check_links(state["links"])
-        states.require(len(state["nodes"]) == len(depths), "the number of nodes")
-        # paths are kept in arrays of this length
-        states.require(depths.max() <= fixed["depth"], "the depth")
-        if fixed["start"] == "zeros":
-            states.require(len(depths) == 2 ** (fixed["depth"] + 1) - 1, "the number of nodes")
-
-    def _check_touched(self, state: dict[str, Any], moves: bool) -> None:
-        """The nodes whose gradients wait for the end of the mini-batch."""
-        touched = state["touched"]
-        states.check_counts(*touched)
-        states.require(len(set(touched)) == len(touched), "the touched nodes")
-        if touched:
-            states.require(moves and max(touched) < len(state["nodes"]), "the touched nodes")
-            at = np.array(touched)
-            is_inner = state["links"]["left"][at] >= 0
-            knows = state["nodes"]["n_outputs"][at] > 0
-            states.require((is_inner | knows).all(), "the touched nodes")
-
-    def _check_warm_up(
-        self, state: dict[str, Any], fixed: dict[str, Any], n_targets: int
-    ) -> None:
-        """The rows that are kept until the tree is grown for the last time."""
-        kept = state["warm_up"]
-        n_rows, n, due_at = kept["n_rows"], kept["n"], kept["due_at"]
-        states.check_counts(n_rows, n, due_at)
-        is_open = fixed["start"] != "zeros" and n_rows == fixed["warm_up"]
-        states.require(is_open or n_rows == 0, "the length of the warm-up")
-        states.require(n < n_rows or n == n_rows == 0, "the rows of the warm-up")
-        states.require(due_at <= fixed["warm_up"], "the next growth")
-        if n == 0:
-            return
-        kinds = {
-            "starts": (np.int64, (n + 1,)),
-            "columns": (np.int32, kept["columns"].shape),
-            "values": (np.float64, kept["columns"].shape),
-            "labels": (np.int32, (n,)),
-            "targets": (np.float64, (n, n_targets)),
-            "weights": (np.float64, (n,)),
-        }
-        for part, (dtype, shape) in kinds.items():
-            is_right = kept[part].dtype == dtype and kept[part].shape == shape
-            states.require(is_right, f"the {part} of the warm-up")
-        columns, labels = kept["columns"], kept["labels"]
-        states.require(columns.ndim == 1, "the columns of the warm-up")
-        states.check_rows(kept["starts"], len(columns))
-        n_features, n_labels = len(state["features"]), len(state.get("labels") or [0])
-        states.require(((columns >= 0) & (columns < n_features)).all(), "a column")
-        rows = np.repeat(np.arange(n), np.diff(kept["starts"]))
-        cells = np.sort(rows * max(n_features, 1) + columns)
-        states.require((cells[1:] > cells[:-1]).all(), "a column of a row twice")
-        states.require(((labels >= 0) & (labels < n_labels)).all(), "a label")
-        states.check_finite(kept["values"])
-        states.check_finite(kept["targets"])
-        # growing takes a sum of 0 for no rows at all
-        states.check_finite(kept["weights"], at_least=np.nextafter(0, 1))
+    def _new_regressor(self, several: bool) -> Regressor:
+        return Regressor(
+            self._new_tree(is_regression=True), several=several, shrinks=self.algorithm != "paper"
+        )
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -189,23 +111,25 @@ class _NonGreedyTree(StreamTree):
 
     def _views(self) -> list[inspection.NodeView]:
         state = self.snapshot()
-        nodes = state["nodes"]
+        tree = state["tree"]
+        nodes, is_leaf = tree["nodes"], tree["links"]["left"] < 0
+        # a record of an output is followed by its sum of squared gradients
+        starts = 2 * np.append(0, np.cumsum(nodes["n_outputs"]))
         leaves = {}
-        at = 0
-        for node in range(len(nodes)):
-            n_outputs = int(nodes["n_outputs"][node])
-            outputs = state["outputs"][at : at + 2 * n_outputs : 2]
-            at += 2 * n_outputs
-            if state["links"]["left"][node] < 0:
-                leaves[node] = {
-                    "weight": float(nodes["visits"][node]),
-                    **(self._said(outputs) if n_outputs else {}),
-                }
+        for node in is_leaf.nonzero()[0].tolist():
+            outputs = tree["outputs"][starts[node] : starts[node + 1] : 2]
+            leaves[node] = {
+                "weight": float(nodes["visits"][node]),
+                **(self._prediction(outputs) if len(outputs) else {}),
+            }
         offsets = list(zip(nodes["bias"].tolist(), nodes["scale"].tolist(), strict=True))
-        return inspection.linear_views(state, "weights", offsets, leaves)
+        tests = inspection.linear_tests(
+            state["features"], tree["weights"], (~is_leaf).nonzero()[0].tolist(), offsets
+        )
+        return inspection.binary_views(tree["links"], tests, leaves, ("<= 0", "> 0"))
 
-    def _said(self, outputs: Any) -> dict[str, Any]:
-        """What a leaf with these outputs says, as a view has it."""
+    def _prediction(self, outputs: Any) -> dict[str, Any]:
+        """What a leaf with these outputs predicts, as a view has it."""
         targets = self._core.targets
         if targets is None:
             return {"prediction": float(outputs[0])}
@@ -214,13 +138,13 @@ class _NonGreedyTree(StreamTree):
     @property
     def summary(self) -> dict[str, float]:
         """The shape of the tree in a few numbers."""
-        state = self.snapshot()
-        leaves = state["links"]["left"] < 0
+        tree = self.snapshot()["tree"]
+        leaves = tree["links"]["left"] < 0
         return {
             "n_nodes": self.n_nodes,
             "n_leaves": self.n_leaves,
             "height": self.height,
-            "n_taught_leaves": int((state["nodes"]["visits"][leaves] > 0).sum()),
+            "n_taught_leaves": int((tree["nodes"]["visits"][leaves] > 0).sum()),
             "n_features": len(self._core.features),
         }
 
@@ -305,7 +229,7 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
 
     """
 
-    def _said(self, outputs: Any) -> dict[str, Any]:
+    def _prediction(self, outputs: Any) -> dict[str, Any]:
         labels = self.labels[: len(outputs)]
         shares = np.exp(outputs - outputs.max())
         shares /= shares.sum()
@@ -314,10 +238,8 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
             "shares": dict(zip(labels, shares.tolist(), strict=True)),
         }
 
-    def _new_core(self) -> NonGreedyClassifierCore:
-        return NonGreedyClassifierCore(
-            fixed=self._fixed_settings(), **self._settings(self._get_params())
-        )
+    def _new_core(self) -> Classifier:
+        return Classifier(self._new_tree(is_regression=False))
 
 
 class NonGreedyTreeRegressor(_NonGreedyTree, StreamTreeRegressor):
@@ -326,10 +248,10 @@ class NonGreedyTreeRegressor(_NonGreedyTree, StreamTreeRegressor):
     All splits of the tree, linear ones, learn together: an example moves the splits that stand
     between the leaf it should fear (the largest loss that it could easily fall into) and the one
     it may hope for, and each split stays within a bound on its norm.
-    Leaves hold a number: the mean of the examples that fall into them, in which old ones fade, or
-    by `algorithm="paper"` the result of gradient steps. Predictions stay near what was seen; by
-    `algorithm="stream"` they are drawn towards the mean of all targets as far as that would have
-    paid so far.
+    Leaves hold a number: the mean of the examples that fall into them, in which old ones are
+    forgotten, or by `algorithm="paper"` the result of gradient steps. Predictions stay near what
+    was seen; by `algorithm="stream"` they are drawn towards the mean of all targets as far as that
+    would have paid so far.
 
     The parameters and the costs are those of `NonGreedyTreeClassifier`, with targets in the place
     of classes; hope and fear gain 0.05 of R^2 over the surrogate in the mean over nine streams
@@ -355,10 +277,8 @@ class NonGreedyTreeRegressor(_NonGreedyTree, StreamTreeRegressor):
 
     """
 
-    def _new_core(self) -> NonGreedyRegressorCore:
-        return NonGreedyRegressorCore(
-            several=False, fixed=self._fixed_settings(), **self._settings(self._get_params())
-        )
+    def _new_core(self) -> Regressor:
+        return self._new_regressor(several=False)
 
 
 class NonGreedyTreeMultiTargetRegressor(_NonGreedyTree, StreamTreeMultiTargetRegressor):
@@ -397,7 +317,5 @@ class NonGreedyTreeMultiTargetRegressor(_NonGreedyTree, StreamTreeMultiTargetReg
 
     """
 
-    def _new_core(self) -> NonGreedyRegressorCore:
-        return NonGreedyRegressorCore(
-            several=True, fixed=self._fixed_settings(), **self._settings(self._get_params())
-        )
+    def _new_core(self) -> Regressor:
+        return self._new_regressor(several=True)

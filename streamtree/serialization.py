@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from streamtree import modelfile, states
+from streamtree import modelfile
 from streamtree.base import StreamTree, public_estimators
 from streamtree.modelfile import ModelFileError
 
@@ -51,7 +51,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> import tempfile, pathlib, streamtree
     >>> from river import datasets
 
-    >>> model = streamtree.LOMTreeClassifier()
+    >>> model = streamtree.ModelTreeClassifier()
     >>> for x, y in datasets.ImageSegments().take(1000):
     ...     model.learn_one(x, y)
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -85,9 +85,8 @@ def _restored(header: dict[str, Any]) -> StreamTree:
         # as in any object: pickle sees whether two equal strings are one
         model.__dict__[sys.intern(name)] = sys.intern(value) if type(value) is str else value
     state = header["state"]
-    model._check_state(state)
     core = model._new_core()
-    states.check_same_kind(state, core.snapshot())
+    core.check_state(state)
     core.restore(state)
-    model.__dict__["_core"] = core
+    model._core = core
     return model

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamtree import inspection, states
-from streamtree._core.softtree import SoftTreeClassifierCore, SoftTreeRegressorCore
+from streamtree import inspection
+from streamtree._core.learners.learner import Classifier, Regressor
+from streamtree._core.trees.soft.tree import SoftTree
 from streamtree.base import (
     StreamTree,
     StreamTreeClassifier,
@@ -30,7 +31,6 @@ _PLAIN_RATE = 0.1
 class _SoftTree(StreamTree):
     """What soft trees of classes and of numbers share: all but the docstring and the target."""
 
-    _core_type: type[SoftTreeClassifierCore] | type[SoftTreeRegressorCore]
     _learning_rate: float  # of algorithm="stream"
 
     def __init__(
@@ -81,25 +81,30 @@ class _SoftTree(StreamTree):
             "delta": check_number("delta", params["delta"], above=0, below=1),
             "window": check_number("window", params["window"], at_least=1),
             "threshold": check_number("min_reach", params["min_reach"], at_least=0, at_most=0.5),
-            "hard": check_choice("routing", params["routing"], ("soft", "hard")) == "hard",
+            "is_hard": check_choice("routing", params["routing"], ("soft", "hard")) == "hard",
         }
 
-    def _new_core(self) -> SoftTreeClassifierCore | SoftTreeRegressorCore:
-        literal = check_choice("algorithm", self.algorithm, ("stream", "paper")) == "paper"
+    def _new_tree(self, is_regression: bool) -> SoftTree:
+        is_paper = self._is_paper
         leaf, update = self.leaf, self.update
         if leaf is None:
-            leaf = "constant" if literal else "linear"
+            leaf = "constant" if is_paper else "linear"
         if update is None:
-            update = "newest" if literal else "all"
+            update = "newest" if is_paper else "all"
         if self.seed is not None:
             check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
-        return self._core_type(
-            literal=literal,
-            linear=check_choice("leaf", leaf, ("linear", "constant")) == "linear",
-            jointly=check_choice("update", update, ("all", "newest")) == "all",
+        return SoftTree(
+            is_regression=is_regression,
+            is_paper=is_paper,
+            is_linear=check_choice("leaf", leaf, ("linear", "constant")) == "linear",
+            is_joint=check_choice("update", update, ("all", "newest")) == "all",
             seed=0 if self.seed is None else int(self.seed),
             **self._settings(self._get_params()),
         )
+
+    @property
+    def _is_paper(self) -> bool:
+        return check_choice("algorithm", self.algorithm, ("stream", "paper")) == "paper"
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -115,85 +120,41 @@ class _SoftTree(StreamTree):
         # a tree must grow within the few rows of a test
         yield {"leaf": "constant", "routing": "hard", "delta": 0.9, "window": 10, "seed": 3}
 
-    def _check_state(self, state: dict[str, Any]) -> None:
-        super()._check_state(state)
-        nodes, size, n_features = state["nodes"], len(state["nodes"]), len(state["features"])
-        n_labels = len(state.get("labels", ()))
-        width = 2 * (n_labels if n_labels > 2 else 1)
-        states.check_tables(state["gates"], size, n_features, 2)
-        states.check_tables(state["leaves"], size, n_features, width)
-        states.require(state["leaf_offsets"].shape == (size, width), "the offsets of the leaves")
-        states.check_counts(state["n_nodes"], state["n_splits"], state["n_collapses"])
-        for field in ("windows", "tries"):
-            states.require((nodes[field] >= 0).all(), f"the {field} of a node")
-        depths = states.check_links(state["links"], spare=True)
-        states.require(len(depths) == size, "the number of nodes")
-        # what the stacks of a prediction hold
-        states.require(depths.max() <= 60, "the depth")
-        states.require(-1 <= state["newest"] < size, "the newest node")
-        self._check_pairs(state, depths)
-
-    def _check_pairs(self, state: dict[str, Any], depths: NDArray[Any]) -> None:
-        """Every pair of nodes has one owner: an inner node, a leaf, or the list of free pairs."""
-        links, pair = state["links"], state["nodes"]["pair"].astype(np.int64)
-        size, first = len(pair), state["first_free"]
-        is_inner = links["left"] >= 0
-        in_tree = links["parent"] >= 0
-        in_tree[0] = True
-        states.require(int(in_tree.sum()) == state["n_nodes"], "the number of nodes")
-        states.require(
-            (links["left"] == np.where(is_inner, pair, -1)).all()
-            and (links["right"] == np.where(is_inner, pair + 1, -1)).all(),
-            "the children of a node",
-        )
-        free: list[int] = []
-        while first != -1 and len(free) < size:
-            states.require(type(first) is int and 0 < first < size, "a free pair")
-            free.append(first)
-            first = int(pair[first])
-        owned = np.concatenate([pair[in_tree & (pair != -1)], np.array(free, dtype=np.int64)])
-        is_whole = np.array_equal(np.sort(owned), np.arange(1, size, 2))
-        states.require(size % 2 == 1 and is_whole, "the pairs of nodes")
-        # a leaf grows by the depth that it believes to have
-        owners = np.flatnonzero(in_tree & (pair != -1))
-        depths[pair[owners]] = depths[pair[owners] + 1] = depths[owners] + 1
-        depths[free] = depths[np.array(free, dtype=np.int64) + 1] = -1
-        states.require((state["nodes"]["depth"] == depths).all(), "the depth of a node")
-        spare = ~in_tree
-        spare[free] = False
-        states.require((pair[spare] == -1).all(), "a pair beside the tree")
-
     def _views(self) -> list[inspection.NodeView]:
-        """A leaf says what it responds to an example without features.
+        """A leaf is shown with its response to an example without features.
 
         No node counts its examples: a leaf at depth d weighs 2^-d.
         """
         state = self.snapshot()
-        depths = state["nodes"]["depth"]
-        n_outputs = state["leaf_offsets"].shape[1] // 2
+        tree = state["tree"]
+        links, depths = tree["links"], tree["nodes"]["depth"]
+        n_outputs = tree["leaf_offsets"].shape[1] // 2
         leaves = {
-            int(node): {
+            node: {
                 "weight": 0.5 ** float(depths[node]),
-                **self._said(state, state["leaf_offsets"][node, :n_outputs]),
+                **self._prediction(state, tree["leaf_offsets"][node, :n_outputs]),
             }
-            for node in (state["links"]["left"] < 0).nonzero()[0]
+            for node in (links["left"] < 0).nonzero()[0].tolist()
         }
-        offsets = [(bias, 1.0) for bias in state["nodes"]["gate_bias"].tolist()]
-        return inspection.linear_views(state, "gates", offsets, leaves, (">= 0", "< 0"))
+        offsets = [(bias, 1.0) for bias in tree["nodes"]["gate_bias"].tolist()]
+        tests = inspection.linear_tests(
+            state["features"], tree["gates"], (links["left"] >= 0).nonzero()[0].tolist(), offsets
+        )
+        return inspection.binary_views(links, tests, leaves, (">= 0", "< 0"))
 
     @abc.abstractmethod
-    def _said(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
-        """What a response says, as a view has it."""
+    def _prediction(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
+        """What a response predicts, as a view has it."""
 
     @property
     def n_splits(self) -> int:
         """How often a leaf was split."""
-        return int(self._core.n_splits)
+        return int(self._core.tree.n_splits)
 
     @property
     def n_collapses(self) -> int:
         """How often a split was taken back."""
-        return int(self._core.n_collapses)
+        return int(self._core.tree.n_collapses)
 
     @property
     def zero_share(self) -> float:
@@ -202,8 +163,8 @@ class _SoftTree(StreamTree):
         0 for a single leaf.
         """
         state = self._core.snapshot()
-        gates, n_features = state["gates"], len(state["features"])
-        splits = (state["links"]["left"] >= 0).nonzero()[0]
+        gates, n_features = state["tree"]["gates"], len(state["features"])
+        splits = (state["tree"]["links"]["left"] >= 0).nonzero()[0]
         if not len(splits) or not n_features:
             return 0.0
         nonzero = sum(
@@ -235,13 +196,13 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     the gradient of the log loss, on which an L1 or L2 penalty on the gates' weights may be put:
     `(1 - penalty_share) * loss + penalty_share * penalty`, as the paper has it.
 
-    The tree grows by progressive validation. Beside each leaf a candidate, a gate and two copies
-    of the leaf, learns in the shade; leaf and candidate predict every example before they learn
-    it, and the candidate takes the leaf's place once the sum of their differences in loss
+    The tree grows by progressive validation. Each leaf has a candidate, a gate and two copies of
+    the leaf, that learns in the background; leaf and candidate predict every example before they
+    learn it, and the candidate takes the leaf's place once the sum of their differences in loss
     exceeds Robbins' mixture bound, which holds at all times at once: a leaf whose candidates
     never predict better is split with a probability of at most about `delta`, however long the
-    stream. The leaf goes on learning in the shade for as long as its children are leaves, and takes
-    its place back when the split has stopped paying: when the same test says that the leaf
+    stream. The leaf goes on learning in the background for as long as its children are leaves, and
+    takes its place back when the split has stopped paying: when the same test shows that the leaf
     predicts better, or when a whole window of examples brought the split no gain.
 
     With `algorithm="stream"`, the default, features are standardised as they come, steps are
@@ -295,7 +256,7 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     Learning an example costs O(nodes it reaches * non-zero features * classes), and so does a
     soft prediction. A node takes about 170 bytes, and for every feature met there 16 bytes in a
     gate and 16 times the number of classes in a leaf (once for two classes); a leaf that may
-    still be split has two more nodes in the shade. Thousands of classes are a task for
+    still be split has two more nodes in the background. Thousands of classes are a task for
     LOMTreeClassifier.
 
     References
@@ -324,10 +285,12 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
 
     """
 
-    _core_type = SoftTreeClassifierCore
     _learning_rate = 5.0
 
-    def _said(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
+    def _new_core(self) -> Classifier:
+        return Classifier(self._new_tree(is_regression=False))
+
+    def _prediction(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
         labels = state["labels"]
         if len(labels) < 2:
             return {"prediction": labels[0], "shares": {labels[0]: 1.0}} if labels else {}
@@ -366,7 +329,7 @@ class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
 
     >>> model = SoftTreeRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
-    MAE: 0.39358
+    MAE: 0.393575
 
     >>> x, y = next(iter(datasets.TrumpApproval()))
     >>> round(model.predict_one(x), 1), round(y, 1)
@@ -374,10 +337,12 @@ class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
 
     """
 
-    _core_type = SoftTreeRegressorCore
     _learning_rate = 3.0
 
-    def _said(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
-        scale = state["target_scale"]
-        number = scale["mean"] + scale["deviation"] * outputs[0]
+    def _new_core(self) -> Regressor:
+        return Regressor(self._new_tree(is_regression=True), shrinks=not self._is_paper)
+
+    def _prediction(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
+        scale = state["tree"]["target_scale"]
+        number = scale["center"] + (outputs[0] / scale["factor"] if scale["factor"] else 0.0)
         return {"prediction": float(np.clip(number, scale["low"], scale["high"]))}

@@ -15,9 +15,8 @@ FOLDER = Path(__file__).parent
 sys.path.insert(0, str(FOLDER.parent))
 
 import numpy as np  # noqa: E402
-from estimators import CASES  # noqa: E402
-from streams import changing_rows  # noqa: E402
-from test_contract import learned, targets_of  # noqa: E402
+from support.estimators import CASES, learned, targets_of  # noqa: E402
+from support.streams import changing_rows  # noqa: E402
 
 import streamtree  # noqa: E402
 

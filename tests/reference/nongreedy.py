@@ -1,4 +1,4 @@
-"""Non-greedy oblique trees (Norouzi et al. 2015), literally ("paper") and for streams ("stream").
+"""Non-greedy oblique trees (Norouzi et al. 2015), as in the paper and for streams.
 
 Notation of the paper: s = sgn(W x) are the decisions of the splits, f(h) is the leaf that the
 decisions h lead to, theta its outputs, and the surrogate of a loss l is
@@ -20,7 +20,7 @@ from reference.shrinkage import Shrinkage
 BIAS = "the constant feature"
 SCORE_LIMIT = 1e9
 NORM_OFFSET = 4.0  # of the step size, by "stream"
-KEEP_MEAN = 0.997  # of a leaf's mean, an example
+MEAN_DECAY = 0.997  # of a leaf's mean, an example
 GUESS_WEIGHT = 10.0
 GUESS_SPREAD = 0.4 / 1.702
 FIRST_BUILD = 32
@@ -98,7 +98,7 @@ class ReferenceNonGreedyTree:
         self.learning_rate = learning_rate
         self.hopes = objective == "hope_and_fear"
         self.fear = fear if self.hopes else 1.0
-        self.keep = 1.0 - forgetting
+        self.decay = 1.0 - forgetting
         self.exact = inference == "exact"
         self.refines = start == "co2"
         self.momentum = momentum
@@ -160,9 +160,9 @@ class ReferenceNonGreedyTree:
             self.names = list(y)
             self.shrinkage = [Shrinkage() for _ in y]
         target = self.target_of(y)
-        row = {**self.scaler.learn(self.numbers(x)), BIAS: 1.0}
         if not self.learns_classes:
-            self.judge(row, target, w)
+            self.judge(x, target, w)
+        row = {**self.scaler.learn(self.numbers(x)), BIAS: 1.0}
         if self.warm_up:
             self.buffer.append((row, target, w))
         if self.learns_classes:
@@ -294,7 +294,7 @@ class ReferenceNonGreedyTree:
         for f, g in gradient.items():
             step = rate * direction[f]
             if not self.is_paper:
-                split.squares[f] = self.keep * split.squares.get(f, 0.0) + g**2
+                split.squares[f] = self.decay * split.squares.get(f, 0.0) + g**2
                 step = step / math.sqrt(split.squares[f]) if split.squares[f] else 0.0
             split.weights[f] = split.weights.get(f, 0.0) - step
         self.project(split, limit)
@@ -376,7 +376,7 @@ class ReferenceNonGreedyTree:
     def average(self, leaf, target, w):
         """The mean of the targets, in which old ones fade."""
         self.opened(leaf)
-        leaf.visits = KEEP_MEAN * leaf.visits + w
+        leaf.visits = MEAN_DECAY * leaf.visits + w
         leaf.outputs = leaf.outputs + w / leaf.visits * (target - leaf.outputs)
 
     def moments(self):
@@ -398,11 +398,11 @@ class ReferenceNonGreedyTree:
             return guess
         return (leaf.visits * leaf.outputs + GUESS_WEIGHT * guess) / (leaf.visits + GUESS_WEIGHT)
 
-    def judge(self, row, target, w):
+    def judge(self, x, target, w):
         """See how far the tree is right, before it learns a row."""
         predicted = np.zeros(len(target))
         if self.n_learned:
-            predicted = self.prediction(self.leaf_of(row))
+            predicted = self.prediction(self.home_of(x))
         for judge, said, y in zip(self.shrinkage, predicted, target, strict=True):
             judge.learn(said, y, w)
 
@@ -588,7 +588,7 @@ class ReferenceNonGreedyTree:
         """Let a leaf predict what its examples suggest."""
         sums = self.sums(examples)
         self.opened(leaf)
-        leaf.visits = min(sums[-1], 1.0 / (1.0 - KEEP_MEAN))
+        leaf.visits = min(sums[-1], 1.0 / (1.0 - MEAN_DECAY))
         if self.learns_classes:
             shares = (sums[:-1] + 1.0 / len(self.names)) / (sums[-1] + 1.0)
             leaf.outputs = np.log(shares)

@@ -1,4 +1,4 @@
-"""Soft decision trees after Irsoy, Yildiz & Alpaydin, literally ("paper") and for streams.
+"""Soft decision trees after Irsoy, Yildiz & Alpaydin, as in the paper and for streams.
 
 Notation of the paper: F_m(x) = g_m(x) F_L(x) + (1 - g_m(x)) F_R(x) the response of node m, g_m its
 gate, the sigmoid of w_m x + w_m0, z a leaf's response, delta = d loss / d F at the root, and the
@@ -208,9 +208,11 @@ class ReferenceSoftTree:
         return row if self.is_linear else {}
 
     def walk(self, row, min_reach):
-        """All nodes that get a share of the example, level by level."""
-        visits = [Visit(self.root, 1.0)]
-        for visit in visits:  # grows while it is read
+        """All nodes that get a share of the example, parents before children, left before right."""
+        visits, waiting = [], [Visit(self.root, 1.0)]
+        while waiting:
+            visit = waiting.pop()
+            visits.append(visit)
             if not visit.node.is_split:
                 continue
             visit.share = sigmoid(visit.node.gate(row)[0])
@@ -222,7 +224,7 @@ class ReferenceSoftTree:
             for child, share in zip(visit.node.pair, shares, strict=True):
                 if share > 0.0:
                     visit.children.append(Visit(child, share))
-            visits += visit.children
+            waiting += reversed(visit.children)
         return visits
 
     def respond(self, row):
@@ -235,10 +237,10 @@ class ReferenceSoftTree:
     def learn_one(self, x, y, w=1.0):
         if w == 0.0:
             return
+        if self.is_number and not self.is_paper:
+            self.shrinkage.learn(self.number(self.scaler.apply(self.numbers(x))), float(y), w)
         row = self.scaler.learn(self.numbers(x))
         if self.is_number:
-            if not self.is_paper:
-                self.shrinkage.learn(self.number(row), float(y), w)
             self.learn_row(row, self.standardised(float(y)), w)
             return
         if y not in self.labels:
@@ -349,7 +351,7 @@ class ReferenceSoftTree:
     # ------------------------------------------------------------ growth and collapse
 
     def contest_pair(self, visit, row, total, value, target, weight, rate):
-        """Leaf in the tree, pair in the shade."""
+        """Leaf in the tree, pair in the background."""
         node, leaf_row = visit.node, self.leaf_row(row)
         left, right = (child.leaf(leaf_row) for child in node.pair)
         share = sigmoid(node.gate(row)[0])
@@ -363,7 +365,7 @@ class ReferenceSoftTree:
         self.step_gate(node, row, slope, weight, rate)
 
     def contest_leaf(self, visit, row, total, value, target, weight, rate):
-        """Pair in the tree, leaf in the shade."""
+        """Pair in the tree, leaf in the background."""
         node, leaf_row = visit.node, self.leaf_row(row)
         rival = total + visit.reach * (node.leaf(leaf_row) - visit.response(leaf_row))
         rival_value, delta = loss(rival, target, self.is_number)
@@ -460,7 +462,7 @@ class ReferenceSoftTree:
             self.targets.append(target)
             return target
         if not self.targets:
-            self.mean = target  # what leaves that know nothing say
+            self.mean = target  # what leaves that know nothing predict
         counted = target
         if len(self.targets) >= TRUSTED_COUNT and self.deviation > 0.0:
             edge = TARGET_OUTLIER * self.deviation

@@ -1,3 +1,0 @@
-RATES: int
-KNOTS: int
-MOST_CLASSES: int

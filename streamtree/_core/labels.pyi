@@ -1,9 +1,0 @@
-from typing import Any, final
-
-@final
-class LabelIndex:
-    labels: list[Any]
-    size: int
-    def __init__(self, labels: list[Any] | None = None) -> None: ...
-    def __len__(self) -> int: ...
-    def normalized(self, label: Any) -> Any: ...

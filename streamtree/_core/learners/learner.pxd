@@ -1,0 +1,55 @@
+from libc.stdint cimport int32_t
+
+from streamtree._core.kernels.shrinkage cimport Shrinkage
+from streamtree._core.stream.intake cimport Intake, Workspace
+from streamtree._core.stream.row cimport Example, Prediction
+from streamtree._core.stream.sources cimport RowSource
+from streamtree._core.trees.tree cimport Tree
+
+
+cdef class Examples:
+    # what is to be learned of the rows of a batch
+    cdef int32_t[::1] labels            # None where there are targets; -1: unknown and not learned
+    cdef const double[:, ::1] targets
+    cdef const double[::1] weights      # None for 1 each
+
+    cdef Example of(self, Py_ssize_t i) noexcept nogil
+
+
+cdef class Learner:
+    cdef readonly Intake intake
+    cdef readonly Tree tree
+    cdef size_t _bytes
+
+    cdef int look(self, Workspace workspace, const Example* example, bint zeros_implied,
+                  Prediction* out) except -1 nogil
+    cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
+                   Prediction* out) except -1 nogil
+    cdef int foretell(self, Workspace workspace, Prediction* out) noexcept nogil
+    cdef int answer(self, Workspace workspace, Prediction* out) noexcept nogil
+    cdef int learn_dict(self, x, y, double w) except -1
+    cdef object predict_dict(self, x)
+    cdef int _bind(self, Intake intake) except -1
+    cdef int predict_rows(self, RowSource source, list names, int32_t[::1] labels,
+                          double[:, ::1] shares) except -1
+    cdef int learn_rows(self, RowSource source, Examples examples, int32_t[::1] labels,
+                        double[:, ::1] shares) except -1
+    cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1
+
+
+cdef class Classifier(Learner):
+    cdef Examples _numbered(self, list labels, weights)
+
+
+cdef class Regressor(Learner):
+    cdef readonly list targets
+    cdef readonly bint shrinks          # towards the mean of the targets, as far as that pays
+    cdef double[::1] _target
+    cdef double[::1] _predicted
+    cdef Shrinkage[::1] _shrinkage
+
+    cdef void _judge(self, Shrinkage* state, double* said, double target, double weight,
+                     bint answers) noexcept nogil
+    cdef int make_room(self, int32_t n_targets) except -1
+    cdef int name_targets(self, list names) except -1
+    cdef list check_target(self, object y)

@@ -1,0 +1,802 @@
+"""Learners: an Intake and a Tree, and the one loop over rows.
+
+Dicts, arrays and sparse matrices, one row or many, learning alone or with what would have been
+predicted before: all of it ends in `look`, so that a batch equals a loop bit for bit.
+"""
+
+from libc.math cimport HUGE_VAL
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from streamtree._core.kernels.shrinkage cimport Shrinkage, admit, is_to_judge, judge, shrunken
+from streamtree._core.stream.intake cimport DictRows, Intake, Workspace, as_dict
+from streamtree._core.stream.keptrows cimport KeptRows
+from streamtree._core.stream.row cimport LISTED, Example, Prediction, View
+from streamtree._core.stream.sources cimport RowSource
+from streamtree._core.trees.tree cimport Tree
+
+from numbers import Real
+
+import numpy as np
+
+from streamtree._core.store.state import check_finite, check_same_kind, require
+from streamtree._core.stream.intake import check_intake
+
+
+# sums of weights and targets this large, and their squares, stay finite
+MAX_WEIGHT = 1e100
+MAX_TARGET = 1e100
+
+
+cdef int check_weight(double w) except -1:
+    if not 0.0 <= w <= MAX_WEIGHT:
+        raise ValueError(f"w must be from 0 to {MAX_WEIGHT:g}, got {w!r}")
+    return 0
+
+
+cdef class Examples:
+    """The labels or targets of the rows of a batch, and their weights."""
+
+    def __cinit__(self, labels, targets, weights):
+        self.labels = labels
+        self.targets = targets
+        self.weights = weights
+
+    cdef Example of(self, Py_ssize_t i) noexcept nogil:
+        cdef Example example
+        example.label = -1
+        example.targets = NULL
+        example.weight = 1.0
+        if self.labels is not None:
+            example.label = self.labels[i]
+        if self.targets is not None:
+            example.targets = &self.targets[i, 0]
+        if self.weights is not None:
+            example.weight = self.weights[i]
+        return example
+
+
+cdef class Learner:
+    """What learners of labels and of numbers share."""
+
+    def __cinit__(self, Tree tree, **kwargs):
+        self.tree = tree
+        self._bind(Intake(tree.views, tree.memo_size))
+
+    cdef int _bind(self, Intake intake) except -1:
+        self.intake = intake
+        return self.tree.bind(intake.context)
+
+    @property
+    def features(self):
+        """The index of the features."""
+        return self.intake.features
+
+    def __sizeof__(self):
+        # while another call learns, memory moves about: then the size last known is the answer
+        if not self.intake.is_learning:
+            self._bytes = self.tree.n_bytes() + self.intake.n_bytes()
+        return object.__sizeof__(self) + self._bytes
+
+    # ----------------------------------------------------------------------------- a row
+
+    cdef int look(self, Workspace workspace, const Example* example, bint zeros_implied,
+                  Prediction* out) except -1 nogil:
+        """Learn the row that was read; write to `out`, unless NULL, what it was predicted to be.
+
+        What is learned may look different from what was to be predicted: columns may be new, or
+        their scales others once the row was counted, and the label may be new. Only then are
+        there two walks through the tree.
+        """
+        cdef bint is_new = example.label >= self.intake.context.n_labels
+        cdef bint is_there = self.intake.is_made(workspace)
+        if out != NULL and self.intake.has_news(workspace):
+            self.intake.make_known(workspace)
+            self.foretell(self.intake.spare, out)
+            out = NULL
+        if out != NULL:
+            self.intake.make(workspace)
+            is_there = True
+        elif not is_there:
+            workspace.raw.swap(workspace.incoming)
+        if self.intake.count(workspace, zeros_implied):
+            if out != NULL:
+                self.foretell(workspace, out)
+                out = NULL
+            is_there = False
+        if is_new:
+            if out != NULL:
+                self.foretell(workspace, out)
+                out = NULL
+            self.intake.context.n_labels = example.label + 1
+        self.intake.make_counted(workspace, is_there)
+        return self.tree.learn(&workspace.row, example, &workspace.scratch, out)
+
+    cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
+                   Prediction* out) except -1 nogil:
+        """As `look`; what is written to `out` is the answer of the learner."""
+        return self.look(workspace, example, zeros_implied, out)
+
+    cdef int foretell(self, Workspace workspace, Prediction* out) noexcept nogil:
+        """What the tree says of the row whose views were made."""
+        self.tree.predict(&workspace.row, &workspace.scratch, out)
+        return 0
+
+    cdef int answer(self, Workspace workspace, Prediction* out) noexcept nogil:
+        """What the learner says of it."""
+        return self.foretell(workspace, out)
+
+    # ------------------------------------------------------------------------- many rows
+
+    cdef int learn_rows(self, RowSource source, Examples examples, int32_t[::1] labels,
+                        double[:, ::1] shares) except -1:
+        """The one loop over rows to learn, without the GIL where the rows allow it.
+
+        Before every row its prediction is written to `labels` or `shares`, if they are not None.
+        A row of weight 0 is predicted only.
+        """
+        cdef Workspace own = self.intake.own
+        cdef Py_ssize_t i, last = source.n_rows - 1
+        cdef Example example
+        cdef Prediction said
+        cdef Prediction* out = NULL
+        said.label = -1
+        said.shares = NULL
+        if labels is not None or shares is not None:
+            out = &said
+        with nogil:
+            for i in range(source.n_rows):
+                example = examples.of(min(i + 1, last))
+                if example.label >= 0:
+                    self.tree.expect(example.label)
+                example = examples.of(i)
+                if example.label >= 0:
+                    self.tree.approach(example.label)
+                own.repeats = False
+                source.read(i, example.weight > 0.0, own.incoming)
+                if shares is not None:
+                    said.shares = &shares[i, 0]
+                if example.weight > 0.0:
+                    self.learn(own, &example, source.is_sparse, out)
+                elif out != NULL and self.intake.has_news(own):
+                    self.intake.make_known(own)
+                    self.answer(self.intake.spare, out)
+                elif out != NULL:
+                    self.intake.make(own)
+                    self.answer(own, out)
+                if labels is not None:
+                    labels[i] = said.label
+        self.intake.end_batch(source)
+        return 0
+
+    cdef int predict_rows(self, RowSource source, list names, int32_t[::1] labels,
+                          double[:, ::1] shares) except -1:
+        """The one loop over rows to predict, between `begin_predicting` and its end."""
+        cdef Workspace workspace = self.intake.workspace()
+        cdef Py_ssize_t i
+        cdef Prediction said
+        said.label = -1
+        said.shares = NULL
+        source.bind(self.intake.scaler, self.intake.known_columns(names))
+        with nogil:
+            for i in range(source.n_rows):
+                source.read(i, False, workspace.incoming)
+                self.intake.make(workspace)
+                if shares is not None:
+                    said.shares = &shares[i, 0]
+                self.answer(workspace, &said)
+                if labels is not None:
+                    labels[i] = said.label
+        return 0
+
+    def _known(self, rows):
+        """Rows to predict: a RowSource, or dicts."""
+        return rows if isinstance(rows, RowSource) else DictRows(self.intake, rows)
+
+    def _new(self, rows, list names, list first_rows):
+        """Rows to learn, after a look at all of them; their columns are made if they are known."""
+        cdef RowSource source
+        if isinstance(rows, RowSource):
+            source = rows
+            source.bind(self.intake.scaler, self.intake.learned_columns(names, first_rows))
+            return source
+        for x in rows:
+            self.intake.read_new(x)
+        return DictRows(self.intake, rows)
+
+    def leaves_many(self, rows, list names):
+        """The number of the node in which every row ends, as an int32 array."""
+        cdef RowSource source = self._known(rows)
+        cdef Workspace workspace = self.intake.workspace()
+        cdef Py_ssize_t i
+        leaves = np.empty(source.n_rows, dtype=np.int32)
+        cdef int32_t[::1] view = leaves
+        self.intake.begin_predicting()
+        try:
+            source.bind(self.intake.scaler, self.intake.known_columns(names))
+            with nogil:
+                for i in range(source.n_rows):
+                    source.read(i, False, workspace.incoming)
+                    self.intake.make(workspace)
+                    view[i] = self.tree.leaf(&workspace.row, &workspace.scratch)
+        finally:
+            self.intake.n_predicting -= 1
+        return leaves
+
+    cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1:
+        """Keep all rows, so that the scales are those of the whole set, and grow the tree."""
+        cdef Workspace own = self.intake.own
+        cdef RowSource source
+        cdef KeptRows raw = KeptRows(), kept = KeptRows()
+        cdef Py_ssize_t i
+        cdef Example example
+        cdef View view
+        cdef int32_t n_targets = self.intake.context.n_targets
+        if self.intake.scaler.rows:
+            raise RuntimeError("grow() needs a model that has not learned anything yet")
+        source = self._new(rows, names, first_rows)
+        for i in range(source.n_rows):
+            example = examples.of(i)
+            own.repeats = False
+            source.read(i, True, own.incoming)
+            own.raw.swap(own.incoming)
+            self.intake.count(own, source.is_sparse)
+            self.intake.make_counted(own, False)
+            self.intake.context.n_labels = max(self.intake.context.n_labels, example.label + 1)
+            view = own.raw.view(own.raw.n)
+            raw.add(&view, &example, n_targets)
+        for i in range(raw.n):
+            example = raw.example(i)
+            raw.view(i, &view)
+            own.incoming.take(&view)
+            self.intake.make(own)
+            kept.add(
+                &own.row.listed if self.tree.views & LISTED else &own.row.standard, &example,
+                n_targets,
+            )
+        self.tree.grow(kept)
+        return self.intake.end_batch(source)
+
+    # --------------------------------------------------------------------------- one row
+
+    cdef int learn_dict(self, x, y, double w) except -1:
+        raise NotImplementedError
+
+    cdef object predict_dict(self, x):
+        raise NotImplementedError
+
+    def learn_one(self, x, y, double w):
+        """Learn one dict; every error is raised before anything changes."""
+        self.learn_dict(x, y, w)
+
+    def predict_one(self, x):
+        """What is said of one dict."""
+        return self.predict_dict(x)
+
+    def check_one(self, x):
+        """Raise if `learn_one` would refuse these features."""
+        self.intake.begin_predicting()
+        try:
+            self.intake.read_known(x)
+        finally:
+            self.intake.n_predicting -= 1
+
+    def path(self, x):
+        """The nodes that an example passes, each with what its test gives, None at the last."""
+        cdef Workspace workspace
+        self.intake.begin_predicting()
+        try:
+            workspace = self.intake.read_known(x)
+            return self.tree.path(&workspace.row, &workspace.scratch)
+        finally:
+            self.intake.n_predicting -= 1
+
+    # ---------------------------------------------------------------------- the whole tree
+
+    def configure(self, **settings):
+        """Set what may change while the tree learns."""
+        self.tree.configure(**settings)
+
+    def depths(self):
+        """The depth of every node, as an int32 array of shape (n_nodes,)."""
+        self.intake.begin_predicting()
+        try:
+            return self.tree.depths()
+        finally:
+            self.intake.n_predicting -= 1
+
+    def measure(self, name, *arguments):
+        """What a method of the tree says that looks at its nodes: they move while it learns."""
+        self.intake.begin_predicting()
+        try:
+            return getattr(self.tree, name)(*arguments)
+        finally:
+            self.intake.n_predicting -= 1
+
+    def snapshot(self):
+        """The whole state as arrays, numbers and lists; the same history gives the same one."""
+        self.intake.begin_predicting()
+        try:
+            return {
+                **self._own_state(),
+                "features": list(self.intake.features.names),
+                "scaler": self.intake.scaler.snapshot(),
+                "tree": self.tree.state(),
+            }
+        finally:
+            self.intake.n_predicting -= 1
+
+    def _own_state(self):
+        raise NotImplementedError
+
+    def _take_own_state(self, state):
+        raise NotImplementedError
+
+    def restore(self, state):
+        """Take over what `snapshot` gave; the learner must be new, with the same parameters."""
+        self._bind(Intake(
+            self.tree.views, self.tree.memo_size, state["features"], state.get("labels"),
+        ))
+        self.intake.scaler.restore(state["scaler"])
+        self._take_own_state(state)
+        self.tree.take_state(state["tree"])
+
+    def check_state(self, state):
+        """Raise StateError unless `restore` can trust a state, which may be anybody's."""
+        check_same_kind(state, self.snapshot())
+        check_intake(state)
+        self.tree.check_state(state["tree"], len(state["features"]), self._check_outputs(state))
+
+    def _check_outputs(self, state):
+        """Check what is said of labels or targets; returns how many there are."""
+        raise NotImplementedError
+
+
+cdef class Classifier(Learner):
+    """A learner of class labels."""
+
+    @property
+    def labels(self):
+        """The index of the labels."""
+        return self.intake.labels
+
+    cdef int foretell(self, Workspace workspace, Prediction* out) noexcept nogil:
+        out.label = -1
+        if self.intake.context.n_labels:
+            self.tree.predict(&workspace.row, &workspace.scratch, out)
+        return 0
+
+    def check_labels(self, labels):
+        """Raise if normalized labels would be more than the tree can tell apart."""
+        if not self.tree.max_labels:
+            return
+        known = set(self.intake.labels.labels)
+        for label in labels:
+            known.add(label)
+            if len(known) > self.tree.max_labels:
+                self.tree.refuse_label(label)
+
+    cdef int learn_dict(self, x, y, double w) except -1:
+        """Learn one dict; every error is raised before anything changes."""
+        cdef Intake intake = self.intake
+        cdef int32_t n_labels = self.intake.labels.size
+        cdef Example example
+        intake.begin_learning()
+        try:
+            y = self.intake.labels.normalized(y)
+            if self.tree.max_labels:
+                self.check_labels((y,))
+            check_weight(w)
+            intake.read_new(x)
+            if w == 0.0:
+                return 0
+            example.label = self.intake.labels.add(y)
+            example.targets = NULL
+            example.weight = w
+            self.tree.expect(example.label)
+            if intake.has_new_names():
+                try:
+                    intake.commit(intake.own.incoming)
+                except BaseException:
+                    intake.labels.truncate(n_labels)
+                    raise
+            self.tree.approach(example.label)
+            return self.learn(intake.own, &example, False, NULL)
+        finally:
+            intake.is_learning = False
+
+    cdef Examples _numbered(self, list labels, weights):
+        """Number the labels of a batch; one that is new and has no weight is not learned."""
+        cdef Py_ssize_t i
+        numbers = np.empty(len(labels), dtype=np.int32)
+        cdef int32_t[::1] view = numbers
+        for i in range(view.shape[0]):
+            if weights is None or weights[i] > 0.0:
+                view[i] = self.intake.labels.add(labels[i])
+            else:
+                view[i] = self.intake.labels.find(labels[i])
+        return Examples(numbers, None, weights)
+
+    def learn_many(self, rows, list names, list first_rows, list labels, weights, says=None):
+        """Learn the rows of a RowSource, or dicts; every error is raised before anything changes.
+
+        `labels` are normalized, one a row; `weights` an array, or None for 1 each; `first_rows`
+        counts rows with weight. `says` is None, "labels" or "shares": then it returns what was
+        predicted of every row just before it was learned, as an int32 array, -1 before any
+        learning, or as a float64 array of shape (n_rows, n_labels).
+        """
+        cdef Examples examples
+        cdef RowSource source
+        numbers = shares = None
+        self.intake.begin_learning()
+        try:
+            if self.tree.max_labels:
+                self.check_labels(
+                    labels if weights is None else
+                    [label for label, w in zip(labels, weights) if w > 0.0]
+                )
+            examples = self._numbered(labels, weights)
+            source = self._new(rows, names, first_rows)
+            if says == "labels":
+                numbers = np.empty(source.n_rows, dtype=np.int32)
+            elif says == "shares":
+                shares = np.zeros((source.n_rows, self.intake.labels.size))
+            self.learn_rows(
+                source, examples, numbers, shares if shares is not None and shares.size else None
+            )
+        except BaseException:
+            # those that no row has been learned of yet
+            self.intake.labels.truncate(self.intake.context.n_labels)
+            raise
+        finally:
+            self.intake.is_learning = False
+        return numbers if says == "labels" else shares
+
+    def grow(self, rows, list names, list first_rows, list labels, weights):
+        """Grow the tree from a whole data set: a RowSource, or dicts."""
+        cdef int32_t n_labels = self.intake.labels.size
+        self.intake.begin_learning()
+        try:
+            self.check_labels(labels)
+            try:
+                self.grow_rows(rows, names, first_rows, self._numbered(labels, weights))
+            except BaseException:
+                if not self.intake.scaler.rows:
+                    self.intake.labels.truncate(n_labels)
+                raise
+        finally:
+            self.intake.is_learning = False
+
+    cdef object predict_dict(self, x):
+        """The most likely label, None before any learning."""
+        cdef Workspace workspace
+        cdef Prediction said
+        said.shares = NULL
+        self.intake.begin_predicting()
+        try:
+            workspace = self.intake.read_known(x)
+            self.answer(workspace, &said)
+        finally:
+            self.intake.n_predicting -= 1
+        return None if said.label < 0 else self.intake.labels.labels[said.label]
+
+    def predict_proba_one(self, x):
+        """Label -> probability for every label ever learned."""
+        cdef Workspace workspace
+        cdef Prediction said
+        cdef double[::1] shares
+        self.intake.begin_predicting()
+        try:
+            # with room for one at least, so that there is an address
+            out = np.zeros(self.intake.labels.size + 1)
+            shares = out
+            said.shares = &shares[0]
+            workspace = self.intake.read_known(x)
+            self.answer(workspace, &said)
+        finally:
+            self.intake.n_predicting -= 1
+        return dict(zip(self.intake.labels.labels, out.tolist()))
+
+    def predict_topk_one(self, x, Py_ssize_t count):
+        """The `count` most likely (label, probability) pairs; at a tie the label learned first."""
+        cdef Workspace workspace
+        self.intake.begin_predicting()
+        try:
+            workspace = self.intake.read_known(x)
+            top = []
+            if self.intake.labels.size:
+                top = self.tree.top_shares(&workspace.row, &workspace.scratch, count)
+        finally:
+            self.intake.n_predicting -= 1
+        if top is not None:
+            return [(self.intake.labels.labels[label], share) for label, share in top]
+        shares = self.predict_proba_one(x)
+        return sorted(shares.items(), key=lambda item: -item[1])[:count]
+
+    def predict_many(self, rows, list names, says="labels"):
+        """The class number of every row, -1 before any learning, or the probabilities of all."""
+        cdef RowSource source = self._known(rows)
+        self.intake.begin_predicting()
+        try:
+            if says == "labels":
+                numbers = np.empty(source.n_rows, dtype=np.int32)
+                self.predict_rows(source, names, numbers, None)
+                return numbers
+            shares = np.zeros((source.n_rows, self.intake.labels.size))
+            self.predict_rows(source, names, None, shares if shares.size else None)
+            return shares
+        finally:
+            self.intake.n_predicting -= 1
+
+    def examine(self, x, y):
+        """What a step on an example would go by, for tests."""
+        cdef Workspace workspace
+        cdef Example example
+        self.intake.begin_learning()
+        try:
+            example.label = self.intake.labels.labels.index(y)
+            example.targets = NULL
+            example.weight = 1.0
+            workspace = self.intake.read_known(x)
+            return self.tree.examine(&workspace.row, &example, &workspace.scratch)
+        finally:
+            self.intake.is_learning = False
+
+    def _own_state(self):
+        return {"labels": list(self.intake.labels.labels)}
+
+    def _take_own_state(self, state):
+        pass
+
+    def _check_outputs(self, state):
+        return len(state["labels"])
+
+
+cdef double as_target(object y, object name) except? -1.0:
+    """A target as a finite number; `name` is what to call it in an error."""
+    cdef double number
+    if type(y) is not float and not isinstance(y, (Real, np.bool_)):
+        raise TypeError(f"{name} must be a number, got {type(y).__name__}")
+    try:
+        number = float(y)
+    except OverflowError:
+        number = HUGE_VAL
+    if not -MAX_TARGET <= number <= MAX_TARGET:
+        raise ValueError(f"{name} must be from {-MAX_TARGET:g} to {MAX_TARGET:g}, got {y!r}")
+    return number
+
+
+cdef object blank_shrinkage(int32_t n_targets):
+    cdef Shrinkage blank
+    memset(&blank, 0, sizeof(Shrinkage))
+    return np.zeros(n_targets, dtype=np.asarray(<Shrinkage[:1]> &blank).dtype)
+
+
+cdef class Regressor(Learner):
+    """A learner of one number per example, or of several, that go by names.
+
+    `targets` is None for a single number; else the names, empty until the first example or
+    batch fixes them. With `shrinks` the tree is followed only as far as that has paid.
+    """
+
+    def __cinit__(self, Tree tree, *, bint several=False, bint shrinks=True):
+        self.targets = [] if several else None
+        self.shrinks = shrinks
+        self.make_room(0 if several else 1)
+
+    cdef int make_room(self, int32_t n_targets) except -1:
+        self.intake.context.n_targets = n_targets
+        self._target = np.zeros(n_targets)
+        self._predicted = np.zeros(n_targets)
+        self._shrinkage = blank_shrinkage(n_targets)
+        return 0
+
+    cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
+                   Prediction* out) except -1 nogil:
+        cdef int32_t i
+        cdef Prediction said
+        cdef Shrinkage* state
+        if not self.shrinks:
+            return self.look(workspace, example, zeros_implied, out)
+        said.label = -1
+        said.shares = out.shares if out != NULL else &self._predicted[0]
+        if out == NULL and not is_to_judge(&self._shrinkage[0]):
+            self.look(workspace, example, zeros_implied, NULL)
+        else:
+            self.look(workspace, example, zeros_implied, &said)
+        for i in range(self.intake.context.n_targets):
+            state = &self._shrinkage[i]
+            self._judge(state, &said.shares[i], example.targets[i], example.weight, out != NULL)
+        return 0
+
+    cdef void _judge(self, Shrinkage* state, double* said, double target, double weight,
+                     bint answers) noexcept nogil:
+        """See how far a prediction could be trusted; turn it into an answer if one is wanted."""
+        cdef double predicted = said[0]
+        if answers:
+            said[0] = shrunken(state, predicted)
+        if is_to_judge(state):
+            judge(state, predicted, target, weight)
+        admit(state, target, weight)
+
+    cdef int answer(self, Workspace workspace, Prediction* out) noexcept nogil:
+        cdef int32_t i
+        self.tree.predict(&workspace.row, &workspace.scratch, out)
+        if self.shrinks:
+            for i in range(self.intake.context.n_targets):
+                out.shares[i] = shrunken(&self._shrinkage[i], out.shares[i])
+        return 0
+
+    cdef int name_targets(self, list names) except -1:
+        """Fix the names of several targets."""
+        self.targets = names
+        return self.make_room(<int32_t> len(names))
+
+    def check_names(self, names):
+        """Raise unless the names are those of the targets, in any order."""
+        if not names:
+            raise ValueError("y must have at least one target")
+        if self.targets and set(names) != set(self.targets):
+            raise ValueError(f"y must have the targets {self.targets!r}, got {list(names)!r}")
+
+    cdef list check_target(self, object y):
+        """Read y into `_target`; raises before anything changes.
+
+        Returns the names of the targets, None for a single one. y may be another dict later: the
+        code of a value might change it.
+        """
+        cdef Py_ssize_t i
+        if self.targets is None:
+            self._target[0] = as_target(y, "y")
+            return None
+        y = as_dict(y, "y must be a dict of targets")
+        names = list(y)
+        self.check_names(names)
+        names = self.targets or names
+        values = [as_target(y[name], f"target {name!r}") for name in names]
+        if self.targets:
+            for i in range(self._target.shape[0]):
+                self._target[i] = values[i]
+        else:
+            self._target = np.array(values, dtype=np.float64)
+        return names
+
+    cdef int learn_dict(self, x, y, double w) except -1:
+        """Learn one dict; every error is raised before anything changes."""
+        cdef Intake intake = self.intake
+        cdef double[::1] target
+        cdef Example example
+        intake.begin_learning()
+        try:
+            names = self.check_target(y)
+            check_weight(w)
+            intake.read_new(x)
+            if w == 0.0:
+                return 0
+            intake.commit(intake.own.incoming)
+            target = self._target
+            if self.targets is not None and not self.targets:
+                self.name_targets(names)
+            example.label = -1
+            example.targets = &target[0]
+            example.weight = w
+            return self.learn(intake.own, &example, False, NULL)
+        finally:
+            intake.is_learning = False
+
+    def learn_many(self, rows, list names, list first_rows, targets, y, weights, says=None):
+        """Learn the rows of a RowSource, or dicts; every error is raised before anything changes.
+
+        `y` has the shape (n_rows, n_targets), its columns those of the list `targets` (None for
+        a single target); `weights` an array, or None for 1 each; `first_rows` counts rows with
+        weight. With `says` it returns what was predicted of every row just before it was learned,
+        as a float64 array of shape (n_rows, n_targets).
+        """
+        cdef RowSource source
+        predicted = None
+        self.intake.begin_learning()
+        try:
+            if targets is not None:
+                self.check_names(targets)
+                if self.targets:
+                    y = np.ascontiguousarray(y[:, [targets.index(t) for t in self.targets]])
+            source = self._new(rows, names, first_rows)
+            if source.n_rows == 0:
+                return np.empty((0, self.intake.context.n_targets))
+            if targets is not None and not self.targets and (
+                weights is None or np.any(weights)
+            ):
+                self.name_targets(list(targets))
+            if says is not None:
+                predicted = np.empty((source.n_rows, self.intake.context.n_targets))
+            self.learn_rows(
+                source, Examples(None, y, weights), None,
+                predicted if predicted is not None and predicted.size else None,
+            )
+        finally:
+            self.intake.is_learning = False
+        return predicted
+
+    def grow(self, rows, list names, list first_rows, y, weights):
+        """Grow the tree from a whole data set: a RowSource, or dicts; y has one column."""
+        self.intake.begin_learning()
+        try:
+            self.grow_rows(rows, names, first_rows, Examples(None, y, weights))
+        finally:
+            self.intake.is_learning = False
+
+    cdef object predict_dict(self, x):
+        """The predicted number, or a dict of them by target."""
+        cdef Workspace workspace
+        cdef double number = 0.0
+        cdef double[::1] several
+        cdef Prediction said
+        self.intake.begin_predicting()
+        try:
+            if self.targets is None:
+                said.shares = &number
+            else:
+                predicted = np.empty(self.intake.context.n_targets + 1)
+                several = predicted
+                said.shares = &several[0]
+            workspace = self.intake.read_known(x)
+            self.answer(workspace, &said)
+        finally:
+            self.intake.n_predicting -= 1
+        return number if self.targets is None else dict(zip(self.targets, predicted.tolist()))
+
+    def predict_many(self, rows, list names):
+        """The predictions as a float64 array of shape (n_rows, n_targets)."""
+        cdef RowSource source = self._known(rows)
+        self.intake.begin_predicting()
+        try:
+            predicted = np.empty((source.n_rows, self.intake.context.n_targets))
+            if predicted.size:
+                self.predict_rows(source, names, None, predicted)
+            return predicted
+        finally:
+            self.intake.n_predicting -= 1
+
+    def examine(self, x, y):
+        """What a step on an example would go by, for tests."""
+        cdef Workspace workspace
+        cdef Example example
+        cdef double[::1] target = np.array(y, dtype=np.float64).reshape(-1)
+        self.intake.begin_learning()
+        try:
+            example.label = -1
+            example.targets = &target[0]
+            example.weight = 1.0
+            workspace = self.intake.read_known(x)
+            return self.tree.examine(&workspace.row, &example, &workspace.scratch)
+        finally:
+            self.intake.is_learning = False
+
+    def _own_state(self):
+        cdef Shrinkage[::1] view
+        shrinkage = blank_shrinkage(self.intake.context.n_targets)
+        view = shrinkage
+        view[:] = self._shrinkage
+        return {
+            "targets": None if self.targets is None else list(self.targets),
+            "shrinkage": shrinkage,
+        }
+
+    def _take_own_state(self, state):
+        if self.targets is None:
+            self.intake.context.n_targets = 1
+        else:
+            self.name_targets(state["targets"])
+        self._shrinkage = state["shrinkage"].copy()
+
+    def _check_outputs(self, state):
+        shrinkage, targets = state["shrinkage"], state["targets"]
+        n_targets = 1 if targets is None else len(targets)
+        require(shrinkage.shape == (n_targets,), "the shrinkage of the targets")
+        check_finite(shrinkage, "mean", "product")
+        check_finite(
+            shrinkage, "weight", "variance", "judged_weight", "spread", "share", "rows",
+            "judged", at_least=0,
+        )
+        require((shrinkage["share"] <= 1).all(), "the shrinkage of the targets")
+        return n_targets

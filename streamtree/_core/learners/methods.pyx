@@ -1,0 +1,32 @@
+"""The methods of estimators that are called once a row, without a Python frame between.
+
+An estimator is a Python class around a learner, its `_core`. These functions become methods of
+such classes, see `compiled` in streamtree/base.py, which has their documentation.
+"""
+
+cimport cython
+
+from streamtree._core.learners.learner cimport Learner
+
+
+@cython.auto_pickle(False)
+cdef class Holder:
+    """What estimators are made of: the field that holds their learner, found without a look-up."""
+
+    cdef public Learner _core
+
+
+def learn_label(Holder self, x, y, *, double w=1.0):
+    self._core.learn_dict(x, y, w)
+
+
+def predict_label(Holder self, x, **kwargs):
+    return self._core.predict_dict(x)
+
+
+def learn_number(Holder self, x, y, *, double w=1.0):
+    self._core.learn_dict(x, y, w)
+
+
+def predict_number(Holder self, x):
+    return self._core.predict_dict(x)

@@ -1,0 +1,321 @@
+"""Making, growing and freeing the models declared in additive.pxd."""
+
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from streamtree._core.store.tables cimport (
+    Table, TableExport, import_table, table_bytes, table_clone, table_find, table_free,
+    table_insert, table_locate, table_locate_all, table_reserve,
+)
+from streamtree._core.stream.encoding cimport KNOTS
+
+import numpy as np
+
+from streamtree._core.store.state import check_finite, require
+from streamtree._core.store.tables import check_tables
+
+cdef float UNMET = -1e4
+
+cdef extern from "../kernels/additive.h":
+    void add_scores "streamtree_add_scores"(
+        const float* records, size_t width, const int32_t* slots, const float* values,
+        Py_ssize_t n, float* scores, int n_scores
+    ) noexcept nogil
+    void add_two_scores "streamtree_add_two_scores"(
+        const float* records, const int32_t* slots, const float* values, Py_ssize_t n,
+        float* scores
+    ) noexcept nogil
+    void train_records "streamtree_train"(
+        float* records, size_t width, const int32_t* slots, const float* inputs, float* steps,
+        Py_ssize_t n, float square, float offset, float keep, const float* slopes, int n_scores
+    ) noexcept nogil
+
+
+cdef void add_table(
+    const Table* table, int32_t stride, const int32_t* slots, const float* values, Py_ssize_t n,
+    float* scores, int n_scores
+) noexcept nogil:
+    """Add to the scores what n parts say; a slot of -1 says nothing.
+
+    The scores are two where the stride is 1, else a multiple of 8.
+    """
+    cdef const float* records = <const float*> table.records
+    if table.capacity == 0:
+        return
+    if stride == 1:
+        add_two_scores(records, slots, values, n, scores)
+    else:
+        add_scores(records, 2 * record_width(stride), slots, values, n, scores, n_scores)
+
+
+cdef void add_parts(const AdditiveModel* model, const Parts* parts, float* scores) noexcept nogil:
+    """Add the scores of a row, RATES * stride of them."""
+    cdef Py_ssize_t n_linear = parts.row.n_linear
+    cdef int n_scores = RATES * model.stride
+    add_table(
+        &model.linear, model.stride, parts.slots, parts.row.values, n_linear, scores, n_scores
+    )
+    add_table(
+        &model.knots, model.stride, &parts.slots[n_linear], &parts.row.values[n_linear],
+        parts.n - n_linear, scores, n_scores,
+    )
+
+
+cdef void train_parts(AdditiveModel* model, const Parts* parts,
+                      const AdditiveStep* step) noexcept nogil:
+    """One AdaGrad step of fading memory.
+
+    The classes share the sum of squares: then a part takes one root, not one for every class.
+    """
+    cdef size_t width = 2 * record_width(model.stride)
+    cdef Py_ssize_t n_linear = parts.row.n_linear
+    train_records(
+        <float*> model.linear.records, width, parts.slots, parts.row.values, parts.steps, n_linear,
+        step.square, step.offset, step.decay, step.slopes, RATES * model.stride,
+    )
+    train_records(
+        <float*> model.knots.records, width, &parts.slots[n_linear], &parts.row.values[n_linear],
+        parts.steps, parts.n - n_linear, step.square, step.offset, step.decay, step.slopes,
+        RATES * model.stride,
+    )
+
+
+cdef void find_parts(const AdditiveModel* model, Parts* parts) noexcept nogil:
+    """Find where the records of a row's parts are."""
+    cdef Py_ssize_t n_linear = parts.row.n_linear
+    parts.is_complete = (
+        model.linear.keys == NULL and model.linear.capacity > parts.n_columns
+        and (parts.n == n_linear or (
+            model.knots.keys == NULL and model.knots.capacity >= KNOTS * parts.n_columns
+        ))
+    )
+    if parts.is_complete:
+        parts.slots = parts.row.keys
+        return
+    parts.slots = parts.room
+    parts.is_complete = 0 == (
+        table_locate(&model.linear, parts.row.keys, n_linear, parts.room)
+        + table_locate(
+            &model.knots, &parts.row.keys[n_linear], parts.n - n_linear, &parts.room[n_linear]
+        )
+    )
+
+
+cdef int make_parts(AdditiveModel* model, Parts* parts) except -1 nogil:
+    """Find the records of a row's parts, and make those that are not there."""
+    cdef int width = record_width(model.stride)
+    cdef Py_ssize_t n_linear = parts.row.n_linear
+    if parts.is_complete:
+        return 0
+    table_locate_all(
+        &model.linear, width, parts.row.keys, n_linear, parts.n_columns + 1, parts.room
+    )
+    if parts.n > n_linear:
+        table_locate_all(
+            &model.knots, width, &parts.row.keys[n_linear], parts.n - n_linear,
+            KNOTS * parts.n_columns, &parts.room[n_linear],
+        )
+    parts.slots = parts.room
+    parts.is_complete = True
+    return 0
+
+
+cdef bint has_met(const AdditiveModel* model, int32_t place) noexcept nogil:
+    """Whether a class takes part; two classes, when there are no more, always do."""
+    cdef int32_t slot
+    if model.stride == 1:
+        return place < 2
+    if place >= model.stride:
+        return False
+    slot = table_find(&model.linear, 0)
+    if slot < 0:
+        # the table has let go of a bias that was zero for all
+        return True
+    return (<const float*> model.linear.records)[
+        2 * <size_t> slot * record_width(model.stride) + place
+    ] > 0.5 * UNMET
+
+
+cdef int meet(
+    AdditiveModel* model, int32_t place, int32_t n_classes, int32_t n_columns
+) except -1 nogil:
+    """Let a class of n_classes take part from now on. Slots found before may have moved."""
+    cdef int32_t slot
+    cdef float* bias
+    cdef int rate
+    if n_classes > 2 and place >= (model.stride if model.stride > 1 else 0):
+        widen(model, n_classes, n_columns)
+    if model.stride == 1:
+        return 0
+    slot = table_insert(&model.linear, record_width(model.stride), 0, n_columns + 1)
+    bias = &(<float*> model.linear.records)[2 * <size_t> slot * record_width(model.stride)]
+    for rate in range(RATES):
+        if bias[rate * model.stride + place] <= 0.5 * UNMET:
+            bias[rate * model.stride + place] = 0.0
+    return 0
+
+
+cdef int widen(AdditiveModel* model, int32_t n_classes, int32_t n_columns) except -1 nogil:
+    """Make room for more classes, all of them unmet."""
+    cdef int32_t slot, k, first = 2 if model.stride == 1 else model.stride
+    cdef float* bias
+    cdef int rate
+    widen_tables(model, n_classes, n_columns, copy_weights)
+    slot = table_insert(&model.linear, record_width(model.stride), 0, n_columns + 1)
+    bias = &(<float*> model.linear.records)[2 * <size_t> slot * record_width(model.stride)]
+    for rate in range(RATES):
+        for k in range(first, model.stride):
+            bias[rate * model.stride + k] = UNMET
+    return 0
+
+
+cdef void copy_weights(
+    const float* record, int32_t stride, float* grown, int32_t wide
+) noexcept nogil:
+    cdef int32_t k
+    cdef int rate
+    for rate in range(RATES):
+        if stride == 1:
+            # the one score was the difference of two
+            grown[rate * wide] = -0.5 * record[rate]
+            grown[rate * wide + 1] = 0.5 * record[rate]
+            continue
+        for k in range(stride):
+            grown[rate * wide + k] = record[rate * stride + k]
+    grown[RATES * wide] = record[RATES * stride] * (2.0 if stride == 1 else 1.0)
+
+
+cdef int widen_tables(
+    AdditiveModel* model, int32_t n_classes, int32_t n_columns, CopyRecord copy
+) except -1 nogil:
+    """Make room for so many classes and a quarter more; what is new in a record is zero."""
+    cdef AdditiveModel wide
+    memset(&wide, 0, sizeof(AdditiveModel))
+    wide.stride = min((n_classes + n_classes // 4 + 3) // 4 * 4, MOST_CLASSES)
+    with gil:
+        try:
+            copy_table(
+                &model.linear, model.stride, &wide.linear, wide.stride, n_columns + 1, copy
+            )
+            copy_table(
+                &model.knots, model.stride, &wide.knots, wide.stride, KNOTS * n_columns, copy
+            )
+            # so that a bias finds room and nothing can fail any more
+            table_insert(&wide.linear, record_width(wide.stride), 0, n_columns + 1)
+        except BaseException:
+            free_model(&wide)
+            raise
+    free_model(model)
+    model[0] = wide
+    return 0
+
+
+cdef int copy_table(
+    const Table* source, int32_t stride, Table* target, int32_t wide, int32_t universe,
+    CopyRecord copy
+) except -1 nogil:
+    cdef int32_t slot, place, key, i
+    cdef const float* record
+    cdef bint is_empty
+    if source.capacity == 0:
+        return 0
+    table_reserve(target, record_width(wide), max(source.size, 1), universe)
+    for slot in range(source.capacity):
+        key = slot if source.keys == NULL else source.keys[slot]
+        record = &(<const float*> source.records)[2 * <size_t> slot * record_width(stride)]
+        is_empty = True
+        for i in range(2 * record_width(stride) if key >= 0 else 0):
+            is_empty = is_empty and record[i] == 0.0
+        if is_empty:
+            continue
+        place = table_insert(target, record_width(wide), key, universe)
+        copy(
+            record, stride,
+            &(<float*> target.records)[2 * <size_t> place * record_width(wide)], wide,
+        )
+    return 0
+
+
+cdef int clone_model(AdditiveModel* model, const AdditiveModel* source) except -1 nogil:
+    """Make a model a copy of another; a copy that finds no memory is empty."""
+    free_model(model)
+    with gil:
+        try:
+            table_clone(&model.linear, &source.linear, record_width(source.stride))
+            table_clone(&model.knots, &source.knots, record_width(source.stride))
+        except BaseException:
+            free_model(model)
+            raise
+    model.stride = source.stride
+    return 0
+
+
+cdef void free_model(AdditiveModel* model) noexcept nogil:
+    """Give the memory back and leave an empty model."""
+    table_free(&model.linear)
+    table_free(&model.knots)
+    model.stride = 0
+
+
+cdef size_t model_bytes(const AdditiveModel* model) noexcept nogil:
+    cdef int width = record_width(model.stride)
+    return table_bytes(&model.linear, width) + table_bytes(&model.knots, width)
+
+
+# ----------------------------------------------------------------------------------- state
+
+
+cdef dict exported_model(const AdditiveModel* model):
+    return {
+        "stride": model.stride, "linear": exported(&model.linear, model.stride),
+        "knots": exported(&model.knots, model.stride),
+    }
+
+
+cdef int import_model(AdditiveModel* model, int32_t n_columns, dict state) except -1:
+    model.stride = state["stride"]
+    imported(&model.linear, model.stride, n_columns + 1, state["linear"])
+    imported(&model.knots, model.stride, KNOTS * n_columns, state["knots"])
+    return 0
+
+
+cdef dict exported(const Table* table, int32_t stride):
+    cdef TableExport export = TableExport(record_width(stride))
+    export.add(table)
+    arrays = export.arrays()
+    return {"keys": arrays["keys"], "records": arrays["records"].view(np.float32)}
+
+
+cdef int imported(Table* table, int32_t stride, int32_t universe, dict arrays) except -1:
+    keys = arrays["keys"]
+    records = np.ascontiguousarray(arrays["records"]).view(np.float64)
+    return import_table(
+        table, record_width(stride), universe,
+        {"starts": [0, len(keys)], "keys": keys, "records": records}, 0,
+    )
+
+
+def blank_model():
+    """What `exported_model` gives of an empty model: the types of its parts."""
+    cdef AdditiveModel model
+    memset(&model, 0, sizeof(AdditiveModel))
+    model.stride = 1
+    return exported_model(&model)
+
+
+def check_model(model, n_columns):
+    """Raise StateError unless `import_model` can trust a state."""
+    stride = model["stride"]
+    require(
+        stride == 1 or (0 < stride <= MOST_CLASSES and stride % 4 == 0),
+        "the classes of a leaf model",
+    )
+    for name, n_keys in (("linear", n_columns + 1), ("knots", KNOTS * n_columns)):
+        table = model[name]
+        starts = np.array([0, len(table["keys"])])
+        check_tables({**table, "starts": starts}, 1, n_keys, RATES * stride + 2)
+        check_finite(table["records"])
+        # behind the weights the sum of squares, and a number that fills the pair
+        check_finite(table["records"][:, RATES * stride], at_least=0.0)
+    if stride > 1:
+        require(0 in model["linear"]["keys"], "the bias of a leaf model")

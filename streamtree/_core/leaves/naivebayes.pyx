@@ -1,0 +1,192 @@
+"""Counting what rows of a class look like, and what follows for a row, see naivebayes.pxd."""
+
+from libc.math cimport sqrtf
+from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free
+from libc.string cimport memset
+
+from streamtree._core.leaves.additive cimport (
+    AdditiveModel, Parts, add_table, exported_model, find_parts,
+    free_model, import_model, make_parts, record_width, widen_tables,
+)
+from streamtree._core.store.tables cimport table_find
+
+import numpy as np
+
+from streamtree._core.leaves.additive import blank_model, check_model
+from streamtree._core.store.state import check_finite, check_same_kind, require
+
+cdef extern from "../kernels/additive.h":
+    void count_values "streamtree_count"(
+        float* records, size_t width, int place, int apart, const int32_t* slots,
+        const float* values, float* logs, Py_ssize_t n, float weight, float scale
+    ) noexcept nogil
+
+# of a part and a class that were never seen together
+cdef float PRIOR_COUNT = 0.1
+# The trust of the first rows; counts of fewer rows than this are trusted less.
+cdef float FIRST_TRUST = 0.3
+cdef float ENOUGH_ROWS = 100.0
+# Trust moves by relative steps, for its scale depends on the number of columns. It shrinks by
+# itself, after so many rows, and so many more for every class, twice as fast and ever faster: in
+# the long run weights that learn do without counts that are not quite right.
+cdef float TRUST_RATE = 0.1
+cdef float TRUST_LOSS = 0.001
+cdef float MANY_ROWS = 10000.0
+cdef float ROWS_OF_CLASS = 500.0
+cdef float SQUARES_KEPT = 0.999
+cdef float LEAST_TRUST = 1e-3
+
+
+cdef inline int32_t n_logs(const AdditiveModel* counts) noexcept nogil:
+    """How many logs a record begins with; as many counts follow."""
+    return 2 if counts.stride == 1 else counts.stride
+
+
+cdef bint is_of_use(const NaiveBayes* bayes) noexcept nogil:
+    return bayes.trust > LEAST_TRUST
+
+
+cdef NaiveBayes* new_bayes() noexcept nogil:
+    """NULL if there is no memory."""
+    cdef NaiveBayes* bayes = <NaiveBayes*> calloc(1, sizeof(NaiveBayes))
+    if bayes != NULL:
+        bayes.counts.stride = 1
+        bayes.trust = FIRST_TRUST
+    return bayes
+
+
+cdef void free_bayes(NaiveBayes* bayes) noexcept nogil:
+    if bayes != NULL:
+        free_model(&bayes.counts)
+        free(bayes)
+
+
+cdef const float* bias_logs(const AdditiveModel* counts) noexcept nogil:
+    """The logs of the classes' examples, NULL if there are none."""
+    cdef int32_t slot = table_find(&counts.linear, 0)
+    if counts.linear.capacity == 0 or slot < 0:
+        return NULL
+    return &(<const float*> counts.linear.records)[2 * <size_t> slot * record_width(counts.stride)]
+
+
+cdef void write_prior(
+    const NaiveBayes* bayes, Parts* parts, int32_t n_classes, float* prior
+) noexcept nogil:
+    """Write what is added to the score of every class, 0 for the most likely.
+
+    There is to be room for a multiple of 8 numbers, 2 at least.
+    """
+    cdef const AdditiveModel* counts = &bayes.counts
+    cdef const float* bias = bias_logs(counts)
+    cdef float most = 0.0, least = 0.0, trust, times
+    cdef int32_t k, n = n_logs(counts)
+    # By eights: there may be counts behind the last class, and nobody looks at their sums.
+    cdef int n_sums = (n + 7) // 8 * 8
+    cdef bint is_first = True
+    memset(prior, 0, max(n_classes, n_sums) * sizeof(float))
+    if bias == NULL:
+        return
+    n = min(n, n_classes)
+    find_parts(counts, parts)
+    if parts.row.n_present > 0:
+        add_table(
+            &counts.linear, counts.stride, &parts.slots[1], &parts.row.presence[1],
+            parts.row.n_linear - 1, prior, n_sums,
+        )
+    add_table(
+        &counts.knots, counts.stride, &parts.slots[parts.row.n_linear],
+        &parts.row.values[parts.row.n_linear], parts.n - parts.row.n_linear, prior, n_sums,
+    )
+    # a class is as likely as it is frequent, and every column is divided by its examples
+    times = <float> (1 - parts.row.n_present - (parts.n - parts.row.n_linear) // 2)
+    for k in range(n):
+        if bias[k] > 0.0:
+            prior[k] += times * bias[k]
+            most = prior[k] if is_first else max(most, prior[k])
+            least = prior[k] if is_first else min(least, prior[k])
+            is_first = False
+    trust = bayes.trust * bayes.rows / (bayes.rows + ENOUGH_ROWS)
+    for k in range(n_classes):
+        prior[k] = trust * ((prior[k] if k < n and bias[k] > 0.0 else least) - most)
+
+
+cdef int count_row(NaiveBayes* bayes, Parts* parts, int32_t place, double weight) except -1 nogil:
+    """Count an example of a class."""
+    cdef AdditiveModel* counts = &bayes.counts
+    cdef Py_ssize_t n_linear = parts.row.n_linear
+    cdef size_t width
+    cdef int32_t apart
+    cdef float share
+    if place >= n_logs(counts):
+        widen_tables(counts, place + 1, parts.n_columns, copy_counts)
+    width = 2 * record_width(counts.stride)
+    apart = n_logs(counts)
+    find_parts(counts, parts)
+    make_parts(counts, parts)
+    bayes.rows += 1.0
+    bayes.weight += weight
+    # relative to the mean weight: another scale of the weights is to count the same
+    share = <float> (weight * bayes.rows / bayes.weight)
+    count_values(
+        <float*> counts.linear.records, width, place, apart, parts.slots, parts.row.presence,
+        parts.steps, n_linear if parts.row.n_present > 0 else 1, share,
+        <float> 1.0 / PRIOR_COUNT,
+    )
+    count_values(
+        <float*> counts.knots.records, width, place, apart, &parts.slots[n_linear],
+        &parts.row.values[n_linear], parts.steps, parts.n - n_linear, share,
+        <float> 1.0 / PRIOR_COUNT,
+    )
+    return 0
+
+
+cdef void learn_trust(NaiveBayes* bayes, float slope, int32_t n_classes) noexcept nogil:
+    """One step down a slope of the loss, that along what `write_prior` wrote."""
+    cdef float age = bayes.rows / (MANY_ROWS + ROWS_OF_CLASS * n_classes)
+    cdef float loss = TRUST_LOSS * (<float> 1.0 + age * age)
+    slope /= bayes.trust
+    bayes.squares = SQUARES_KEPT * bayes.squares + slope * slope
+    loss += TRUST_RATE * slope / sqrtf(bayes.squares + <float> 1.0)
+    bayes.trust *= max(<float> 1.0 - loss, <float> 0.5)
+
+
+cdef void copy_counts(
+    const float* record, int32_t stride, float* grown, int32_t wide
+) noexcept nogil:
+    cdef int32_t k, n = 2 if stride == 1 else stride
+    for k in range(n):
+        grown[k] = record[k]
+        grown[wide + k] = record[n + k]
+
+
+# ----------------------------------------------------------------------------------- state
+
+
+cdef dict exported_bayes(const NaiveBayes* bayes):
+    return {
+        **exported_model(&bayes.counts), "trust": bayes.trust, "squares": bayes.squares,
+        "rows": bayes.rows, "weight": bayes.weight,
+    }
+
+
+cdef int import_bayes(NaiveBayes* bayes, int32_t n_columns, dict state) except -1:
+    import_model(&bayes.counts, n_columns, state)
+    bayes.trust = state["trust"]
+    bayes.squares = state["squares"]
+    bayes.rows = state["rows"]
+    bayes.weight = state["weight"]
+    return 0
+
+
+def check_bayes(state, n_columns):
+    """Raise StateError unless `import_bayes` can trust a state."""
+    numbers = ("trust", "squares", "rows", "weight")
+    check_same_kind(state, {**blank_model(), **dict.fromkeys(numbers, 0.0)})
+    check_model(state, n_columns)
+    for name in numbers:
+        check_finite(np.array([state[name]]), at_least=0.0)
+    for name in ("linear", "knots"):
+        check_finite(state[name]["records"], at_least=0.0)
+    require(state["trust"] > 0.0, "the trust of a leaf model")
+    require(state["stride"] > 0, "the counts of a leaf model")

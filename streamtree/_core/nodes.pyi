@@ -1,9 +1,0 @@
-from typing import Any, final
-
-from numpy.typing import NDArray
-
-@final
-class BinaryTree:
-    def depths(self) -> NDArray[Any]: ...
-    def snapshot(self) -> NDArray[Any]: ...
-    def restore(self, links: NDArray[Any]) -> None: ...

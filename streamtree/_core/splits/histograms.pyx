@@ -1,0 +1,463 @@
+"""Bounded histograms whose bins follow the data, and the leaves that hold them.
+
+A histogram starts with a bin for every value. When it is full, the two neighbours of the least
+weight become one bin, that covers their range. A value inside a range is counted there; a value
+between ranges opens a bin of its own at the price of such a merger. New ranges and drifting
+values are thus taken in at any time, while on a settled stream gaps soon are so narrow that
+mergers cost nothing: after n rows a value falls between bins with a chance of about bins / n.
+
+Capacities depend on what is held only, not on how it came about, so that restored statistics take
+the same bytes as those that were saved.
+"""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memmove, memset
+
+from streamtree._core.store.memory cimport regrown, zeroed
+from streamtree._core.store.tables cimport map_bytes, map_put, table_free
+
+import numpy as np
+
+from streamtree._core.store.state import (
+    check_counts, check_finite, check_same_kind, require,
+)
+
+cdef enum:
+    MOST_BINS = 65536   # of a histogram, whatever a parameter says
+
+# what the statistics of a leaf are made of: dtype and number of dimensions
+PARTS = {
+    "columns": (np.int64, 2), "ranges": (np.float64, 2), "sums": (np.float64, 2),
+    "totals": (np.float64, 2), "numbers": (np.float64, 1),
+}
+
+
+cdef int32_t roomy(int32_t n) noexcept nogil:
+    """The capacity for n things: the next power of two, at least 2."""
+    cdef int32_t capacity = 2
+    while capacity < n:
+        capacity *= 2
+    return capacity
+
+
+# ------------------------------------------------------------------------------ histograms
+
+
+cdef size_t histogram_bytes(int32_t capacity, int32_t width) noexcept nogil:
+    return <size_t> capacity * (2 + width) * sizeof(double)
+
+
+cdef int reshape(Histogram* histogram, int32_t capacity, int32_t old_width,
+                 int32_t width) except -1 nogil:
+    """Give a histogram room for `capacity` bins of `width` sums; one block holds them all."""
+    cdef double* block
+    cdef int32_t i
+    if capacity == 0:
+        return 0
+    block = <double*> zeroed(histogram_bytes(capacity, width))
+    if histogram.n_bins:
+        memcpy(block, histogram.low, histogram.n_bins * sizeof(double))
+        memcpy(block + capacity, histogram.high, histogram.n_bins * sizeof(double))
+        for i in range(histogram.n_bins):
+            memcpy(&block[2 * capacity + <size_t> i * width],
+                   &histogram.sums[<size_t> i * old_width], old_width * sizeof(double))
+    free(histogram.low)
+    histogram.low = block
+    histogram.high = block + capacity
+    histogram.sums = block + 2 * <size_t> capacity
+    histogram.capacity = capacity
+    return 0
+
+
+cdef double bin_weight(const Statistics* leaf, const double* sums) noexcept nogil:
+    cdef double weight = sums[0]
+    cdef int32_t i
+    if leaf.labels != NULL:
+        for i in range(1, leaf.n_sums):
+            weight += sums[i]
+    return weight
+
+
+cdef enum:
+    MAKES_ROOM = 8      # of so many values between two bins one gets a bin of its own
+
+
+cdef void merge_lightest(const Statistics* leaf, Histogram* histogram) noexcept nogil:
+    """Make one bin of the two neighbours that weigh least together."""
+    cdef int32_t i, best = 0, width = leaf.width
+    cdef double last, weight, lightest = 0.0
+    cdef double* sums
+    last = bin_weight(leaf, histogram.sums)
+    for i in range(1, histogram.n_bins):
+        weight = bin_weight(leaf, &histogram.sums[<size_t> i * width])
+        if i == 1 or last + weight < lightest:
+            lightest = last + weight
+            best = i - 1
+        last = weight
+    sums = &histogram.sums[<size_t> best * width]
+    for i in range(leaf.n_sums):
+        sums[i] += sums[i + width]
+    histogram.high[best] = histogram.high[best + 1]
+    histogram.n_bins -= 1
+    i = histogram.n_bins - best - 1
+    memmove(&histogram.low[best + 1], &histogram.low[best + 2], i * sizeof(double))
+    memmove(&histogram.high[best + 1], &histogram.high[best + 2], i * sizeof(double))
+    memmove(sums + width, sums + 2 * width, <size_t> i * width * sizeof(double))
+
+
+cdef int32_t bin_of(Statistics* leaf, Histogram* histogram, double value,
+                    int32_t max_bins) except -1 nogil:
+    """The bin of a value, a new one if it lies between the others."""
+    cdef int32_t place = first_reaching(histogram.high, histogram.n_bins, value)
+    cdef int32_t after, width = leaf.width
+    if place < histogram.n_bins and histogram.low[place] <= value:
+        return place
+    if histogram.n_bins >= max_bins:
+        # To make room for a bin of its own costs a look at all bins; most values that fall
+        # between two widen the nearer one instead.
+        if histogram.rows % MAKES_ROOM and 0 < place < histogram.n_bins:
+            if value - histogram.high[place - 1] < histogram.low[place] - value:
+                place -= 1
+                histogram.high[place] = value
+            else:
+                histogram.low[place] = value
+            return place
+        merge_lightest(leaf, histogram)
+        place = first_reaching(histogram.high, histogram.n_bins, value)
+        if place < histogram.n_bins and histogram.low[place] <= value:
+            return place
+    if histogram.n_bins == histogram.capacity:
+        leaf.bytes -= histogram_bytes(histogram.capacity, width)
+        reshape(histogram, max(1, 2 * histogram.capacity), width, width)
+        leaf.bytes += histogram_bytes(histogram.capacity, width)
+    after = histogram.n_bins - place
+    memmove(&histogram.low[place + 1], &histogram.low[place], after * sizeof(double))
+    memmove(&histogram.high[place + 1], &histogram.high[place], after * sizeof(double))
+    memmove(&histogram.sums[<size_t> (place + 1) * width], &histogram.sums[<size_t> place * width],
+            <size_t> after * width * sizeof(double))
+    histogram.low[place] = histogram.high[place] = value
+    memset(&histogram.sums[<size_t> place * width], 0, width * sizeof(double))
+    histogram.n_bins += 1
+    return place
+
+
+# ------------------------------------------------------------------------------ statistics
+
+
+cdef Statistics* new_statistics(bint of_labels) except NULL nogil:
+    """Statistics of nothing yet; of labels, or of numbers."""
+    cdef Statistics* leaf = <Statistics*> zeroed(sizeof(Statistics))
+    leaf.width = 2
+    leaf.bytes = sizeof(Statistics) + 4 * sizeof(double)
+    leaf.totals = <double*> zeroed(4 * sizeof(double))
+    leaf.before = leaf.totals + 2
+    if of_labels:
+        leaf.labels = <int32_t*> zeroed(2 * sizeof(int32_t))
+        leaf.bytes += 2 * sizeof(int32_t)
+    else:
+        leaf.n_sums = 2
+    return leaf
+
+
+cdef void free_statistics(Statistics* leaf) noexcept nogil:
+    cdef int32_t i
+    if leaf == NULL:
+        return
+    for i in range(leaf.n):
+        free(leaf.histograms[i].low)
+    free(leaf.histograms)
+    table_free(&leaf.by_column)
+    table_free(&leaf.by_label)
+    free(leaf.labels)
+    free(leaf.totals)
+    free(leaf)
+
+
+cdef int widen(Statistics* leaf, int32_t width) except -1 nogil:
+    """Room for more labels in every bin."""
+    cdef int32_t i
+    cdef double* totals
+    for i in range(leaf.n):
+        leaf.bytes -= histogram_bytes(leaf.histograms[i].capacity, leaf.width)
+        reshape(&leaf.histograms[i], leaf.histograms[i].capacity, leaf.width, width)
+        leaf.bytes += histogram_bytes(leaf.histograms[i].capacity, width)
+    leaf.labels = <int32_t*> regrown(leaf.labels, width * sizeof(int32_t))
+    totals = <double*> zeroed(2 * width * sizeof(double))
+    memcpy(totals, leaf.totals, leaf.width * sizeof(double))
+    memcpy(totals + width, leaf.before, leaf.width * sizeof(double))
+    free(leaf.totals)
+    leaf.totals = totals
+    leaf.before = totals + width
+    leaf.bytes += (width - leaf.width) * (2 * sizeof(double) + sizeof(int32_t))
+    leaf.width = width
+    return 0
+
+
+cdef int32_t place_of_label(Statistics* leaf, int32_t label) except -1 nogil:
+    """Which sum of every bin counts a label; a new one for a label that is new to the leaf."""
+    cdef int32_t place
+    if leaf.n_sums > 0 and leaf.labels[0] == label:
+        return 0
+    if leaf.n_sums > 1 and leaf.labels[1] == label:
+        return 1
+    place = map_find(&leaf.by_label, label)
+    if place >= 0:
+        return place
+    place = leaf.n_sums
+    if place == leaf.width:
+        widen(leaf, 2 * leaf.width)
+    leaf.bytes -= map_bytes(&leaf.by_label)
+    map_put(&leaf.by_label, label, place)
+    leaf.bytes += map_bytes(&leaf.by_label)
+    leaf.labels[place] = label
+    leaf.n_sums += 1
+    return place
+
+
+cdef Histogram* histogram_of(Statistics* leaf, int32_t column,
+                             Py_ssize_t hint) except NULL nogil:
+    """The histogram of a column, a new one if there is none."""
+    cdef Histogram* found = find_histogram(leaf, column, hint)
+    cdef int32_t capacity
+    if found != NULL:
+        return found
+    if leaf.n == leaf.capacity:
+        capacity = roomy(leaf.n + 1)
+        leaf.histograms = <Histogram*> regrown(leaf.histograms, capacity * sizeof(Histogram))
+        leaf.bytes += (capacity - leaf.capacity) * sizeof(Histogram)
+        leaf.capacity = capacity
+    leaf.bytes -= map_bytes(&leaf.by_column)
+    map_put(&leaf.by_column, column, leaf.n)
+    leaf.bytes += map_bytes(&leaf.by_column)
+    found = &leaf.histograms[leaf.n]
+    memset(found, 0, sizeof(Histogram))
+    found.column = column
+    leaf.n += 1
+    return found
+
+
+@cython.final
+cdef class LeafStatistics:
+    """The statistics of the leaves of a tree, each under the number of its node."""
+
+    def __cinit__(self, bint of_labels, int32_t max_bins):
+        self.of_labels = of_labels
+        self.max_bins = max_bins
+
+    def __dealloc__(self):
+        cdef int32_t node
+        for node in range(self.capacity):
+            free_statistics(self.nodes[node])
+        free(self.nodes)
+
+    cdef int reserve(self, int32_t capacity) except -1 nogil:
+        """Make room for the statistics of so many nodes."""
+        if capacity > self.capacity:
+            self.nodes = <Statistics**> regrown(self.nodes, capacity * sizeof(Statistics*))
+            memset(&self.nodes[self.capacity], 0,
+                   (capacity - self.capacity) * sizeof(Statistics*))
+            self.capacity = capacity
+        return 0
+
+    cdef Statistics* open(self, int32_t node) except NULL nogil:
+        """Let a node begin to collect, from nothing."""
+        self.close(node)
+        self.nodes[node] = new_statistics(self.of_labels)
+        self.n_bytes += self.nodes[node].bytes
+        return self.nodes[node]
+
+    cdef void begin_anew(self, int32_t node) noexcept nogil:
+        """Let a node that only counted begin to collect: what it counted came before."""
+        cdef Statistics* leaf = self.nodes[node]
+        cdef int32_t i
+        for i in range(leaf.n_sums):
+            leaf.before[i] += leaf.totals[i]
+            leaf.totals[i] = 0.0
+        leaf.squares_before += leaf.target_squares
+        leaf.weight = leaf.weight_squares = leaf.target_squares = 0.0
+        leaf.rows = leaf.looks = 0
+
+    cdef void close(self, int32_t node) noexcept nogil:
+        if self.nodes[node] != NULL:
+            self.n_bytes -= self.nodes[node].bytes
+            free_statistics(self.nodes[node])
+            self.nodes[node] = NULL
+
+    cdef int32_t place(self, int32_t node, int32_t label) except -1 nogil:
+        """Which of a node's sums counts a label, a new one if there is none."""
+        cdef size_t bytes = self.nodes[node].bytes
+        cdef int32_t place = place_of_label(self.nodes[node], label)
+        self.n_bytes += self.nodes[node].bytes - bytes
+        return place
+
+    cdef int count(self, int32_t node, const View* row, const Example* example,
+                   bint collects) except -1 nogil:
+        """Count a row; into histograms only if the node `collects` them."""
+        cdef Statistics* leaf = self.nodes[node]
+        cdef Histogram* histogram
+        cdef double* sums
+        cdef double weight = example.weight, weighted = 0.0
+        cdef int32_t place = 0, i
+        cdef Py_ssize_t position
+        self.n_bytes -= leaf.bytes
+        if self.of_labels:
+            place = place_of_label(leaf, example.label)
+        else:
+            weighted = weight * example.targets[0]
+            leaf.totals[1] += weighted
+            leaf.target_squares += weighted * example.targets[0]
+        leaf.totals[place] += weight
+        leaf.rows += 1
+        leaf.weight += weight
+        leaf.weight_squares += weight * weight
+        for position in range(row.n if collects else 0):
+            histogram = histogram_of(leaf, row.columns[position], position)
+            i = bin_of(leaf, histogram, row.values[position], self.max_bins)
+            sums = &histogram.sums[<size_t> i * leaf.width]
+            histogram.rows += 1
+            sums[place] += weight
+            if not self.of_labels:
+                sums[1] += weighted
+        self.n_bytes += leaf.bytes
+        return 0
+
+    # --------------------------------------------------------------------------- state
+
+    cdef list state(self):
+        """A dict for every node that has statistics."""
+        cdef int32_t node
+        parts = []
+        for node in range(self.capacity):
+            if self.nodes[node] != NULL:
+                parts.append({"node": node, **exported(self.nodes[node])})
+        return parts
+
+    cdef int take_state(self, list state) except -1:
+        """Take over what `state` gave; there is room for all nodes."""
+        cdef Statistics* leaf
+        for part in state:
+            leaf = self.open(part["node"])
+            self.n_bytes -= leaf.bytes
+            import_statistics(leaf, part)
+            self.n_bytes += leaf.bytes
+        return 0
+
+
+cdef dict exported(const Statistics* leaf):
+    """The statistics of a leaf as plain arrays, columns in order."""
+    cdef int32_t i, width = leaf.n_sums
+    cdef const Histogram* histogram
+    columns = np.empty((leaf.n, 3), dtype=np.int64)
+    cdef int64_t[:, ::1] columns_view = columns
+    for i in range(leaf.n):
+        histogram = &leaf.histograms[i]
+        columns_view[i, 0] = histogram.column
+        columns_view[i, 1] = histogram.n_bins
+        columns_view[i, 2] = histogram.rows
+    order = np.argsort(columns[:, 0])
+    n_bins = columns[:, 1].sum()
+    ranges, sums = np.empty((n_bins, 2)), np.empty((n_bins, width))
+    cdef double[:, ::1] ranges_view = ranges, sums_view = sums
+    cdef Py_ssize_t place = 0, j, k
+    for i in order:
+        histogram = &leaf.histograms[i]
+        for j in range(histogram.n_bins):
+            ranges_view[place, 0] = histogram.low[j]
+            ranges_view[place, 1] = histogram.high[j]
+            for k in range(width):
+                sums_view[place, k] = histogram.sums[j * leaf.width + k]
+            place += 1
+    labels = None
+    if leaf.labels != NULL:
+        labels = np.array([leaf.labels[i] for i in range(width)], dtype=np.int32)
+    totals = [[leaf.totals[i] for i in range(width)], [leaf.before[i] for i in range(width)]]
+    return {
+        "columns": columns[order], "ranges": ranges, "sums": sums, "labels": labels,
+        "totals": np.array(totals, dtype=np.float64),
+        "numbers": np.array([
+            leaf.weight, leaf.weight_squares, leaf.target_squares, leaf.squares_before,
+            leaf.next_look,
+        ]),
+        "rows": leaf.rows, "looks": leaf.looks,
+    }
+
+
+cdef int import_statistics(Statistics* leaf, dict state) except -1:
+    """Fill new statistics with what `exported` made of others."""
+    cdef Histogram* histogram
+    cdef const int64_t[:, ::1] columns = state["columns"]
+    cdef const double[:, ::1] ranges = state["ranges"]
+    cdef const double[:, ::1] sums = state["sums"]
+    cdef const double[:, ::1] totals = state["totals"]
+    cdef Py_ssize_t row, j, k, place = 0
+    cdef int32_t position
+    if state["labels"] is not None:
+        for label in state["labels"].tolist():
+            place_of_label(leaf, label)
+    for k in range(totals.shape[1]):
+        leaf.totals[k] = totals[0, k]
+        leaf.before[k] = totals[1, k]
+    for row in range(columns.shape[0]):
+        histogram = histogram_of(leaf, <int32_t> columns[row, 0], row)
+        histogram.rows = columns[row, 2]
+        for j in range(place, place + columns[row, 1]):
+            position = bin_of(leaf, histogram, ranges[j, 0], MOST_BINS)
+            histogram.high[position] = ranges[j, 1]
+            for k in range(sums.shape[1]):
+                histogram.sums[position * leaf.width + k] = sums[j, k]
+        place += columns[row, 1]
+    (leaf.weight, leaf.weight_squares, leaf.target_squares, leaf.squares_before,
+     leaf.next_look) = state["numbers"].tolist()
+    leaf.rows = state["rows"]
+    leaf.looks = state["looks"]
+    return 0
+
+
+def check_statistics(state, bint of_labels, n_nodes, n_columns, n_labels):
+    """Raise StateError unless `take_state` can trust a state; returns the nodes that are in it."""
+    nodes = set()
+    for part in state:
+        check_same_kind(part, {"node": 0, "rows": 0, "looks": 0})
+        require(0 <= part["node"] < n_nodes and part["node"] not in nodes, "the node of a leaf")
+        nodes.add(part["node"])
+        check_leaf(part, of_labels, n_columns, n_labels)
+    return nodes
+
+
+def check_leaf(part, bint of_labels, n_columns, n_labels):
+    """Check the statistics of one leaf."""
+    for name, (kind, n_dims) in PARTS.items():
+        array = part.get(name)
+        is_same = isinstance(array, np.ndarray) and (array.dtype, array.ndim) == (kind, n_dims)
+        require(is_same, f"the {name} of a leaf")
+    labels, width = part.get("labels"), 2
+    if of_labels:
+        is_same = isinstance(labels, np.ndarray) and (labels.dtype, labels.ndim) == (np.int32, 1)
+        require(is_same, "the labels of a leaf")
+        width = len(labels)
+        require(len(np.unique(labels)) == width, "a label of a leaf that is there twice")
+        require(((labels >= 0) & (labels < n_labels)).all(), "a label of a leaf")
+    else:
+        require(labels is None, "the labels of a leaf")
+    columns, ranges = part["columns"], part["ranges"]
+    require(columns.shape[1] == 3 and ranges.shape[1] == 2, "the columns of a leaf")
+    numbers, n_bins, rows = columns.T
+    require((numbers[1:] > numbers[:-1]).all(), "the order of a leaf's columns")
+    require(((numbers >= 0) & (numbers < n_columns)).all(), "a column of a leaf")
+    require(((n_bins > 0) & (n_bins <= MOST_BINS)).all(), "the bins of a column")
+    require((rows >= 0).all(), "the rows of a column")
+    require(int(n_bins.sum()) == len(ranges), "the bins of a leaf")
+    require(part["sums"].shape == (len(ranges), width), "the sums of a leaf")
+    require(part["totals"].shape == (2, width), "the totals of a leaf")
+    require(part["numbers"].shape == (5,), "the numbers of a leaf")
+    for array in (ranges, part["sums"], part["totals"]):
+        check_finite(array)
+    check_finite(part["numbers"][:4], at_least=0.0)
+    require((ranges[:, 0] <= ranges[:, 1]).all(), "the range of a bin")
+    ascends = ranges[1:, 0] > ranges[:-1, 1]
+    borders = np.cumsum(n_bins)
+    ascends[borders[(borders > 0) & (borders < len(ranges))] - 1] = True
+    require(ascends.all(), "the order of the bins")
+    check_counts(part["rows"], part["looks"])

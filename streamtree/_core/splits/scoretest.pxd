@@ -1,0 +1,55 @@
+from libc.stdint cimport int32_t, uint64_t
+
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.row cimport Row
+
+
+cpdef enum:
+    CANDIDATES = 16
+    BUCKETS = 16
+
+
+cdef struct Candidate:
+    # a threshold, and what the rows above it have shown
+    int32_t column
+    float threshold
+    float weight
+    float sums[BUCKETS]
+    float squares[BUCKETS]
+
+
+cdef struct SplitSearch:
+    # the search of one leaf for its split; a round tries CANDIDATES thresholds
+    float rows                  # weight seen in this round
+    float watched               # of them, the weight of those that count
+    float next_look
+    int32_t looks               # since the leaf is one
+    int32_t n                   # candidates of the round
+    float sums[BUCKETS]         # of all rows of the round
+    float squares[BUCKETS]
+    Candidate candidates[CANDIDATES]
+
+
+cdef struct Residuals:
+    # what the model of one leaf said of the row learned last, for a search to explain its errors
+    const float* p          # the probabilities of its classes, by place
+    int32_t n               # how many classes it knows; 0: nothing to explain
+    int32_t place           # of the class that it was
+    Py_ssize_t n_parts      # of the encoded row, that the model reads
+
+
+cdef class SplitFinder:
+    cdef Context context
+    cdef uint64_t seed
+    cdef double grace_period
+    cdef double delta
+
+    cdef void watch(self, SplitSearch* search, int32_t leaf, const Row* row,
+                    const Residuals* residuals, double weight) noexcept nogil
+    cdef void begin_round(self, SplitSearch* search, int32_t leaf, const Row* row) noexcept nogil
+    cdef float patience(self) noexcept nogil
+    cdef const Candidate* found(self, SplitSearch* search) noexcept nogil
+
+
+cdef dict exported_search(const SplitSearch* search)
+cdef int import_search(SplitSearch* search, dict state) except -1

@@ -1,0 +1,280 @@
+"""Where a leaf with a model should split: at a threshold on either side of which the model errs
+differently.
+
+A score test of the hypothesis that one model serves both sides. The gradient of the loss with
+respect to the weights, for a contrast of the classes and summed in buckets of parts, would then
+have the same mean on both.
+"""
+
+cimport cython
+from libc.math cimport HUGE_VAL
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from streamtree._core.kernels.rng cimport splitmix64
+from streamtree._core.kernels.significance cimport chi_squared_z, level_of_look, normal_quantile
+from streamtree._core.stream.encoding cimport KNOTS, encoded_value
+from streamtree._core.stream.row cimport EncodedRow, Row, View
+from streamtree._core.stream.scaling cimport has_varied
+
+import numpy as np
+
+from streamtree._core.store.state import check_finite, check_same_kind, require
+
+cdef extern from "math.h":
+    float fabsf(float x) noexcept nogil
+
+cdef enum:
+    LOOKS_PER_ROUND = 10
+    GRACE_PERIODS = 7       # between two looks
+    LEAST_PATIENCE = 50     # rows: a round needs some to find anything
+
+# of a row that is worth counting for the candidates
+cdef float LEAST_SLOPE = 0.2
+# An example of more weight counts as one of this: squares stay within single precision.
+cdef double MOST_WEIGHT = 1e6
+# A side with a smaller share of the rows is no side.
+cdef double MIN_SIDE = 0.03
+
+
+cdef float contrast(int32_t leaf, int32_t round_, const Residuals* residuals) noexcept nogil:
+    """The slope of the loss along the contrast of a round, a row of a Hadamard matrix.
+
+    Each sets about half of the classes against the others, and all of them tell every two apart.
+    """
+    cdef uint32_t size = 2, row, word
+    cdef float slope = 0.0
+    cdef int32_t k
+    while size < <uint32_t> residuals.n:
+        size *= 2
+    row = 1 + <uint32_t> (
+        splitmix64((<uint64_t> leaf << 32) ^ <uint64_t> round_) % (size - 1)
+    )
+    for k in range(residuals.n):
+        word = <uint32_t> k & row
+        word ^= word >> 4
+        word ^= word >> 2
+        word ^= word >> 1
+        slope += (residuals.p[k] - (k == residuals.place)) * (
+            <float> 1.0 - <float> 2.0 * <float> (word & 1)
+        )
+    return slope
+
+
+cdef inline void add_buckets(Candidate* candidate, const float* sums, const float* squares,
+                             float weight) noexcept nogil:
+    cdef int b
+    candidate.weight += weight
+    for b in range(BUCKETS):
+        candidate.sums[b] += sums[b]
+        candidate.squares[b] += squares[b]
+
+
+@cython.final
+cdef class SplitFinder:
+    """How leaves look for their splits; what each has seen so far is in its `SplitSearch`."""
+
+    def __cinit__(self, uint64_t seed):
+        self.seed = seed
+
+    def configure(self, *, double grace_period, double delta):
+        """Set what may change while the tree grows."""
+        self.grace_period = grace_period
+        self.delta = delta
+
+    cdef void watch(self, SplitSearch* search, int32_t leaf, const Row* row,
+                    const Residuals* residuals, double weight) noexcept nogil:
+        """Count an example of a leaf, of which its model said this."""
+        cdef Candidate* candidate
+        cdef const EncodedRow* parts = &row.encoded
+        cdef const uint32_t* hashes = self.context.hashes
+        cdef float sums[BUCKETS]
+        cdef float squares[BUCKETS]
+        cdef float slope
+        cdef uint32_t bucket
+        cdef int32_t key
+        cdef Py_ssize_t i
+        cdef int m
+        weight = min(weight, MOST_WEIGHT)
+        if search.n == 0:
+            self.begin_round(search, leaf, row)
+            if search.n == 0:
+                return
+        search.rows += <float> weight
+        if residuals.n <= 2:
+            slope = residuals.p[1] - (residuals.place == 1)
+        else:
+            slope = contrast(leaf, search.looks // LOOKS_PER_ROUND, residuals)
+        if fabsf(slope) < LEAST_SLOPE:
+            # it would hardly count
+            return
+        slope *= <float> weight
+        search.watched += <float> weight
+        for m in range(BUCKETS):
+            sums[m] = 0.0
+        for i in range(1, parts.n_linear):
+            bucket = hashes[parts.keys[i] - 1] % BUCKETS
+            sums[bucket] += slope * parts.values[i]
+        for i in range(parts.n_linear, residuals.n_parts):
+            key = parts.keys[i]
+            bucket = (hashes[key // KNOTS] + 1 + <uint32_t> (key % KNOTS)) % BUCKETS
+            sums[bucket] += slope * parts.values[i]
+        for m in range(BUCKETS):
+            squares[m] = sums[m] * sums[m]
+            search.sums[m] += sums[m]
+            search.squares[m] += squares[m]
+        for m in range(search.n):
+            candidate = &search.candidates[m]
+            if encoded_value(row, candidate.column) > candidate.threshold:
+                add_buckets(candidate, sums, squares, <float> weight)
+
+    cdef void begin_round(self, SplitSearch* search, int32_t leaf, const Row* row) noexcept nogil:
+        """Draw candidates: columns of this row at random, cut at its values.
+
+        A column is drawn by the hash of its name, so that the order of the columns is no matter.
+        """
+        cdef uint64_t seed, word, best_word
+        cdef Py_ssize_t i, best
+        cdef int32_t looks = search.looks, column
+        cdef const View* values = &row.standard
+        cdef int m
+        memset(search, 0, sizeof(SplitSearch))
+        search.looks = looks
+        search.next_look = self.patience()
+        if values.n == 0:
+            return
+        for m in range(CANDIDATES):
+            seed = splitmix64(self.seed ^ (<uint64_t> leaf << 32) ^ (<uint64_t> looks << 8) ^ m)
+            best = 0
+            best_word = 0
+            for i in range(values.n):
+                word = splitmix64(seed ^ self.context.hashes[values.columns[i]])
+                if word >= best_word:
+                    best, best_word = i, word
+            column = values.columns[best]
+            search.candidates[m].column = column
+            search.candidates[m].threshold = <float> values.values[best]
+            if not has_varied(&self.context.scaler.columns[column]):
+                # halfway to the zeros
+                search.candidates[m].threshold *= 0.5
+        search.n = CANDIDATES
+
+    cdef float patience(self) noexcept nogil:
+        """The weight of the examples between two looks."""
+        cdef double least = max(LEAST_PATIENCE, self.context.scaler.n_born)
+        return <float> max(GRACE_PERIODS * self.grace_period, least)
+
+    cdef const Candidate* found(self, SplitSearch* search) noexcept nogil:
+        """The threshold at which a leaf should split now, NULL if there is none."""
+        cdef const Candidate* best = NULL
+        cdef double z, best_z
+        cdef int m
+        if search.n == 0 or search.rows < search.next_look:
+            return NULL
+        search.looks += 1
+        search.next_look += self.patience()
+        # the levels of all looks of a leaf sum up to delta
+        best_z = normal_quantile(level_of_look(self.delta, search.looks) / CANDIDATES)
+        for m in range(search.n):
+            z = score_test(search, &search.candidates[m])
+            if z > best_z:
+                best, best_z = &search.candidates[m], z
+        if search.looks % LOOKS_PER_ROUND == 0:
+            # the next row begins another round
+            search.n = 0
+        return best
+
+
+cdef double score_test(const SplitSearch* search, const Candidate* candidate) noexcept nogil:
+    """How surely the two sides of a candidate differ: a standard normal z if they do not."""
+    cdef double right, left, difference, variance, statistic = 0.0
+    cdef double share = candidate.weight / max(search.watched, 1e-30)
+    cdef int b, n = 0
+    if share < MIN_SIDE or share > 1.0 - MIN_SIDE:
+        return -HUGE_VAL
+    for b in range(BUCKETS):
+        right = candidate.squares[b]
+        left = search.squares[b] - right
+        variance = share * share * left + (1.0 - share) * (1.0 - share) * right
+        if right <= 0.0 or left <= 1e-6 * search.squares[b] or variance <= 1e-12:
+            continue
+        difference = candidate.sums[b] - share * search.sums[b]
+        statistic += difference * difference / variance
+        n += 1
+    return chi_squared_z(statistic, n) if n else -HUGE_VAL
+
+
+# ----------------------------------------------------------------------------------- state
+
+
+cdef object floats(const float* values, Py_ssize_t n):
+    return np.asarray(<const float[:n]> values).copy() if n else np.empty(0, dtype=np.float32)
+
+
+cdef dict exported_search(const SplitSearch* search):
+    cdef const Candidate* candidate
+    cdef int m
+    columns = np.empty(search.n, dtype=np.int32)
+    numbers = np.empty((search.n, 2 + 2 * BUCKETS), dtype=np.float32)
+    for m in range(search.n):
+        candidate = &search.candidates[m]
+        columns[m] = candidate.column
+        numbers[m, 0] = candidate.threshold
+        numbers[m, 1] = candidate.weight
+        numbers[m, 2:2 + BUCKETS] = floats(candidate.sums, BUCKETS)
+        numbers[m, 2 + BUCKETS:] = floats(candidate.squares, BUCKETS)
+    return {
+        "rows": search.rows, "watched": search.watched, "next_look": search.next_look,
+        "looks": search.looks, "sums": floats(search.sums, BUCKETS),
+        "squares": floats(search.squares, BUCKETS), "columns": columns, "candidates": numbers,
+    }
+
+
+cdef int import_search(SplitSearch* search, dict state) except -1:
+    cdef const float[::1] sums = state["sums"], squares = state["squares"]
+    cdef const float[:, ::1] numbers = np.ascontiguousarray(state["candidates"])
+    cdef const int32_t[::1] columns = state["columns"]
+    cdef int m, b
+    search.rows = state["rows"]
+    search.watched = state["watched"]
+    search.next_look = state["next_look"]
+    search.looks = state["looks"]
+    search.n = <int32_t> columns.shape[0]
+    for b in range(BUCKETS):
+        search.sums[b] = sums[b]
+        search.squares[b] = squares[b]
+    for m in range(search.n):
+        search.candidates[m].column = columns[m]
+        search.candidates[m].threshold = numbers[m, 0]
+        search.candidates[m].weight = numbers[m, 1]
+        for b in range(BUCKETS):
+            search.candidates[m].sums[b] = numbers[m, 2 + b]
+            search.candidates[m].squares[b] = numbers[m, 2 + BUCKETS + b]
+    return 0
+
+
+def check_searches(searches, nodes, n_columns):
+    """Raise StateError unless exactly these nodes search, and `import_search` can trust them."""
+    cdef SplitSearch blank
+    memset(&blank, 0, sizeof(SplitSearch))
+    kind = {"node": 0, **exported_search(&blank)}
+    for search in searches:
+        check_same_kind(search, kind)
+        check_search(search, n_columns)
+    searched = [search["node"] for search in searches]
+    require(len(searched) == len(nodes) and set(searched) == nodes, "the searches of the leaves")
+
+
+def check_search(search, n_columns):
+    """Raise StateError unless the values of a search of the right kind can be trusted."""
+    for name in ("rows", "watched", "next_look"):
+        check_finite(np.array([search[name]]), at_least=0.0)
+    require(0 <= search["looks"] < 2**31, "the looks of a leaf")
+    columns = search["columns"]
+    require(len(columns) in (0, CANDIDATES), "the candidates of a leaf")
+    require(((columns >= 0) & (columns < n_columns)).all(), "a column of a candidate")
+    for name in ("sums", "squares"):
+        require(len(search[name]) == BUCKETS, f"the {name} of a leaf")
+        check_finite(search[name])
+    require(search["candidates"].shape == (len(columns), 2 + 2 * BUCKETS), "the candidates")
+    check_finite(search["candidates"])

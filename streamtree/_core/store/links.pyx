@@ -1,0 +1,158 @@
+"""Growing, pruning and walking the tree declared in links.pxd."""
+
+cimport cython
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+from streamtree._core.store.memory cimport regrown
+
+import numpy as np
+
+from streamtree._core.store.state import require
+
+
+@cython.final
+cdef class TreeLinks:
+    """Nodes 0 … size - 1; node 0 is the root and stays it.
+
+    A node has any number of children; attach, detach and sibling are for binary trees.
+    """
+
+    def __cinit__(self):
+        self.add(-1)
+
+    def __dealloc__(self):
+        free(self.links)
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.capacity * sizeof(Link)
+
+    cdef int reserve(self, int32_t capacity) except -1 nogil:
+        if capacity <= self.capacity:
+            return 0
+        capacity += capacity // 2
+        self.links = <Link*> regrown(self.links, capacity * sizeof(Link))
+        self.capacity = capacity
+        return 0
+
+    cdef int32_t add(self, int32_t parent) except -1 nogil:
+        """A new leaf with a parent that does not list it yet."""
+        self.reserve(self.size + 1)
+        self.links[self.size] = Link(parent, -1, -1, -1)
+        self.size += 1
+        return self.size - 1
+
+    cdef void append(self, int32_t parent, int32_t child) noexcept nogil:
+        """Make a leaf that is no child yet the last child of a node."""
+        cdef Link* link = &self.links[parent]
+        self.links[child] = Link(parent, -1, -1, -1)
+        if link.left < 0:
+            link.left = child
+        else:
+            self.links[link.right].next = child
+        link.right = child
+
+    cdef void attach(self, int32_t parent, int32_t left, int32_t right) noexcept nogil:
+        """Make two nodes that are no children yet the children, and leaves, of a leaf."""
+        assert self.links[parent].left < 0
+        self.links[left] = Link(parent, -1, -1, right)
+        self.links[right] = Link(parent, -1, -1, -1)
+        self.links[parent].left = left
+        self.links[parent].right = right
+
+    cdef int32_t sibling(self, int32_t node) noexcept nogil:
+        cdef const Link* parent = &self.links[self.links[node].parent]
+        return parent.right if parent.left == node else parent.left
+
+    cdef void detach(self, int32_t leaf) noexcept nogil:
+        """Cut out a leaf and its parent; the leaf's sibling takes the parent's place."""
+        cdef int32_t parent = self.links[leaf].parent
+        cdef int32_t grandparent = self.links[parent].parent
+        cdef int32_t sibling = self.sibling(leaf)
+        assert self.links[leaf].left < 0 and grandparent >= 0
+        if self.links[grandparent].left == parent:
+            self.links[grandparent].left = sibling
+        else:
+            self.links[self.links[grandparent].left].next = sibling
+            self.links[grandparent].right = sibling
+        self.links[sibling].parent = grandparent
+        self.links[sibling].next = self.links[parent].next
+        self.links[leaf] = self.links[parent] = Link(-1, -1, -1, -1)
+
+    cdef int32_t next_in_preorder(self, int32_t node, int32_t* depth) noexcept nogil:
+        """The node after `node`, -1 at the end; keeps `depth` in step. Start at the root."""
+        if self.links[node].left >= 0:
+            depth[0] += 1
+            return self.links[node].left
+        while self.links[node].next < 0:
+            node = self.links[node].parent
+            if node < 0:
+                return -1
+            depth[0] -= 1
+        return self.links[node].next
+
+    def depths(self):
+        """The depth of every node (the root's is 0), as an int32 array of shape (size,)."""
+        depths = np.zeros(self.size, dtype=np.int32)
+        cdef int32_t[::1] view = depths
+        cdef int32_t node = ROOT, depth = 0
+        while node >= 0:
+            view[node] = depth
+            node = self.next_in_preorder(node, &depth)
+        return depths
+
+    def state(self):
+        """The links as a record array of shape (size,)."""
+        return np.asarray(<Link[:self.size]> self.links).copy()
+
+    def take_state(self, links):
+        """Take over what `state` gave."""
+        cdef const Link[::1] view = links
+        self.reserve(<int32_t> view.shape[0])
+        self.size = <int32_t> view.shape[0]
+        memcpy(self.links, &view[0], self.size * sizeof(Link))
+
+
+def check_links(links, spare=False, binary=True):
+    """Check that links are one tree; returns the depth of every node.
+
+    With `spare` there may be nodes beside the tree, without parent and children; their depth is 0.
+    Without `binary` a node may have any number of children.
+    """
+    size = len(links)
+    require(0 < size < 2**31, "the root")
+    parent, left, right, after = (
+        links[name].astype(np.int64) for name in ("parent", "left", "right", "next")
+    )
+    require(parent[0] == after[0] == -1, "the root")
+    require(((left == -1) == (right == -1)).all(), "a node with one child")
+    inner, followed = np.flatnonzero(left != -1), np.flatnonzero(after != -1)
+    # every child comes after one node: its parent, or the child before it
+    before, children = np.append(inner, followed), np.append(left[inner], after[followed])
+    for nodes in (children, right[inner]):
+        require(((nodes > 0) & (nodes < size)).all(), "a child out of range")
+    above = np.full(size, size)
+    above[children] = before
+    require((above < size).sum() == len(children), "a child of two")
+    expected = np.full(size, -1)
+    expected[left[inner]] = inner
+    expected[after[followed]] = parent[followed]
+    require((expected == parent).all(), "parents and children")
+    is_last = (parent[right[inner]] == inner) & (after[right[inner]] == -1)
+    require(is_last.all(), "the last child")
+    if binary:
+        require((after[left[inner]] == right[inner]).all(), "a node without two children")
+    # jumps to the node before, twice as far each time: whoever never gets past the top is in a
+    # cycle; from a parent it is a step down
+    above = np.append(above, size)
+    depths = np.zeros(size + 1, dtype=np.int64)
+    depths[left[inner]] = 1
+    for _ in range(size.bit_length()):
+        depths += depths[above]
+        above = above[above]
+    require((above == size).all(), "a cycle")
+    apart = np.flatnonzero(parent[1:] < 0) + 1
+    is_spare = (left[apart] == -1) & (after[apart] == -1)
+    require(not len(apart) or (spare and is_spare.all()), "a node beside the tree")
+    return depths[:size]

@@ -1,0 +1,53 @@
+"""Memory that grows or begins as zeros, with one error for all, and memory asked for early."""
+
+from libc.stdint cimport uintptr_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy
+
+
+cdef inline int raise_no_memory() except -1 nogil:
+    with gil:
+        raise MemoryError("streamtree: the model found no memory to grow")
+
+
+cdef inline void* regrown(void* block, size_t size) except NULL nogil:
+    """`block` enlarged to `size` bytes; on failure it raises and the old block stays valid."""
+    cdef void* grown = realloc(block, size)
+    if grown == NULL:
+        raise_no_memory()
+    return grown
+
+
+cdef inline void* zeroed(size_t size) except NULL nogil:
+    """A new block of `size` bytes that are 0."""
+    cdef void* block = calloc(size + (size == 0), 1)
+    if block == NULL:
+        raise_no_memory()
+    return block
+
+
+cdef inline void* regrown_lines(
+    void** block, const void* lines, size_t used, size_t size
+) except NULL nogil:
+    """As `regrown`, beginning on a cache line; `block` is what is to be freed."""
+    cdef void* grown = malloc(size + 63)
+    cdef void* start = <void*> ((<uintptr_t> grown + 63) & ~<uintptr_t> 63)
+    if grown == NULL:
+        raise_no_memory()
+    if used:
+        memcpy(start, lines, used)
+    free(block[0])
+    block[0] = grown
+    return start
+
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define streamtree_prefetch(address) __builtin_prefetch(address)
+    #else
+    #define streamtree_prefetch(address) ((void) (address))
+    #endif
+    """
+    # a hint that may be wrong or even point nowhere: it never faults
+    void prefetch "streamtree_prefetch"(const void* address) noexcept nogil

@@ -1,0 +1,18 @@
+from libc.stdint cimport int32_t
+
+from streamtree._core.stream.row cimport View
+
+
+cdef class RowBuffer:
+    cdef int32_t* columns
+    cdef double* values
+    cdef Py_ssize_t n
+    cdef Py_ssize_t capacity
+
+    cdef int reserve(self, Py_ssize_t capacity) except -1 nogil
+    cdef View view(self, Py_ssize_t n) noexcept nogil
+    cdef int take(self, const View* view) except -1 nogil
+    cdef void swap(self, RowBuffer other) noexcept nogil
+    cdef bint is_dense(self) noexcept nogil
+    cdef bint equals(self, RowBuffer other) noexcept nogil
+    cdef size_t n_bytes(self) noexcept nogil

@@ -1,0 +1,71 @@
+"""Room for one row, as pairs of column and value."""
+
+cimport cython
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memcmp, memcpy
+
+from streamtree._core.store.memory cimport regrown
+from streamtree._core.stream.row cimport View, describe
+
+
+@cython.final
+cdef class RowBuffer:
+    """Grows, never shrinks."""
+
+    def __dealloc__(self):
+        free(self.columns)
+        free(self.values)
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return self.capacity * (sizeof(int32_t) + sizeof(double))
+
+    cdef int reserve(self, Py_ssize_t capacity) except -1 nogil:
+        if capacity < self.capacity:
+            return 0
+        # one place more than asked for: writers store first and then decide whether it counts
+        capacity += capacity // 2 + 1
+        self.columns = <int32_t*> regrown(self.columns, capacity * sizeof(int32_t))
+        self.values = <double*> regrown(self.values, capacity * sizeof(double))
+        self.capacity = capacity
+        return 0
+
+    cdef View view(self, Py_ssize_t n) noexcept nogil:
+        """The first n pairs."""
+        cdef View view
+        view.columns = self.columns
+        view.values = self.values
+        view.n = n
+        describe(&view)
+        return view
+
+    cdef int take(self, const View* view) except -1 nogil:
+        """Hold a copy of a view."""
+        self.reserve(view.n)
+        memcpy(self.columns, view.columns, view.n * sizeof(int32_t))
+        memcpy(self.values, view.values, view.n * sizeof(double))
+        self.n = view.n
+        return 0
+
+    cdef void swap(self, RowBuffer other) noexcept nogil:
+        """Exchange what the two hold."""
+        self.columns, other.columns = other.columns, self.columns
+        self.values, other.values = other.values, self.values
+        self.n, other.n = other.n, self.n
+        self.capacity, other.capacity = other.capacity, self.capacity
+
+    cdef bint is_dense(self) noexcept nogil:
+        """Whether nothing in it is zero or missing."""
+        cdef const double* values = self.values
+        cdef Py_ssize_t i, gaps = 0
+        for i in range(self.n):
+            gaps += not (values[i] < 0.0 or values[i] > 0.0)
+        return gaps == 0
+
+    cdef bint equals(self, RowBuffer other) noexcept nogil:
+        """Whether the other row has the same bytes."""
+        return (
+            self.n == other.n
+            and memcmp(self.values, other.values, self.n * sizeof(double)) == 0
+            and memcmp(self.columns, other.columns, self.n * sizeof(int32_t)) == 0
+        )

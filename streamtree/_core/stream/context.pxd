@@ -1,0 +1,19 @@
+from libc.stdint cimport int32_t, uint32_t
+
+from streamtree._core.stream.features cimport FeatureIndex
+from streamtree._core.stream.scaling cimport ColumnScaler
+
+
+cdef class Context:
+    cdef readonly FeatureIndex features     # the names of the columns
+    cdef readonly ColumnScaler scaler       # their scales, and the mean norm of the rows
+    cdef int32_t n_columns
+    cdef int32_t n_labels       # known when the row at hand came
+    cdef int32_t n_targets
+    cdef uint32_t* hashes       # of a column: a hash of its name
+    cdef uint32_t* ties         # the same of its feature: all categories of one have the same
+    cdef int32_t* groups        # of a column: the feature it is a category of, else -1
+    cdef int32_t _capacity
+
+    cdef int add_columns(self) except -1
+    cdef size_t n_bytes(self) noexcept nogil

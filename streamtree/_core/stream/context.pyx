@@ -1,0 +1,42 @@
+"""What a tree knows of the stream besides the rows: the columns, their scales, how many labels."""
+
+cimport cython
+from libc.stdint cimport int32_t, uint32_t
+from libc.stdlib cimport free
+
+from streamtree._core.store.memory cimport regrown
+from streamtree._core.stream.features cimport FeatureIndex
+from streamtree._core.stream.scaling cimport ColumnScaler
+
+
+@cython.final
+cdef class Context:
+    """Kept by Intake, read by trees."""
+
+    def __cinit__(self, FeatureIndex features, ColumnScaler scaler):
+        self.features = features
+        self.scaler = scaler
+
+    def __dealloc__(self):
+        free(self.hashes)
+        free(self.ties)
+        free(self.groups)
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return self._capacity * (2 * sizeof(uint32_t) + sizeof(int32_t))
+
+    cdef int add_columns(self) except -1:
+        """Learn of the columns that the index of features has got since."""
+        cdef int32_t capacity, column, size = <int32_t> len(self.features.names)
+        if size > self._capacity:
+            capacity = size + size // 2 + 8
+            self.hashes = <uint32_t*> regrown(self.hashes, capacity * sizeof(uint32_t))
+            self.ties = <uint32_t*> regrown(self.ties, capacity * sizeof(uint32_t))
+            self.groups = <int32_t*> regrown(self.groups, capacity * sizeof(int32_t))
+            self._capacity = capacity
+        for column in range(self.n_columns, size):
+            self.hashes[column], self.ties[column], self.groups[column] = (
+                self.features.codes[column]
+            )
+        self.n_columns = size
+        return 0

@@ -1,0 +1,42 @@
+from libc.stdint cimport int32_t, uint64_t
+
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.row cimport EncodedRow, Row, View
+
+
+cpdef enum:
+    KNOTS = 8           # of a column
+    PARTS = 3           # of a value, at most: its linear part and two knots
+
+
+cdef inline double encoded_value(const Row* row, int32_t column) noexcept nogil:
+    """The standardised value of a column, 0 if it is not listed; rows are to be encoded."""
+    cdef double value
+    cdef Py_ssize_t i
+    if row.encoded.by_column != NULL:
+        value = row.encoded.by_column[column]
+        return value if value == value else 0.0
+    for i in range(row.standard.n):
+        if row.standard.columns[i] == column:
+            return row.standard.values[i]
+    return 0.0
+
+
+cdef class RowEncoder:
+    cdef Context context
+    cdef int32_t* _keys
+    cdef float* _values
+    cdef float* _presence
+    cdef double* _by_column
+    cdef uint64_t* _order
+    cdef uint64_t* _full_order      # of a row that lists all columns
+    cdef int32_t _n_ordered
+    cdef Py_ssize_t _capacity
+    cdef Py_ssize_t _order_capacity
+
+    cdef int _reserve(self, Py_ssize_t n) except -1 nogil
+    cdef int _order_columns(self) except -1 nogil
+    cdef const double* _spread(self, const View* view) noexcept nogil
+    cdef const uint64_t* _order_of(self, const View* view, bint is_spread) except? NULL nogil
+    cdef int encode(self, const View* view, EncodedRow* out) except -1 nogil
+    cdef size_t n_bytes(self) noexcept nogil

@@ -1,0 +1,174 @@
+"""Rows as additive models read them: in parts, in an order that the names decide.
+
+Every value has a linear part; the value of a column that varies has two more, the knots around
+it, so that what a column says may be any piecewise linear function of its value. Part 0 is the
+bias. Sums over parts go by the hashes of the columns' names, so that the order of the columns
+makes no difference: with single precision it would.
+"""
+
+cimport cython
+from libc.math cimport NAN
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+
+from streamtree._core.store.memory cimport regrown
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.row cimport EncodedRow, View
+from streamtree._core.stream.scaling cimport ColumnScale, has_varied
+
+cdef enum:
+    MOST_ORDERED = 1000     # columns that are ordered once and not by row
+
+# Knots lie at -2, -1.5, ... 1.5 scales; what is beyond counts as the last one.
+cdef double FIRST_KNOT = -2.0
+cdef double KNOT_DISTANCE = 0.5
+
+
+cdef void sort_words(uint64_t* words, Py_ssize_t n) noexcept nogil:
+    """Shell sort: rows are short, and mostly in order already."""
+    cdef Py_ssize_t gap = 1, i, j
+    cdef uint64_t word
+    while gap < n // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            word = words[i]
+            j = i
+            while j >= gap and words[j - gap] > word:
+                words[j] = words[j - gap]
+                j -= gap
+            words[j] = word
+        gap //= 3
+
+
+@cython.final
+cdef class RowEncoder:
+    """Divides standardised rows into parts, one row at a time."""
+
+    def __cinit__(self, Context context):
+        self.context = context
+
+    def __dealloc__(self):
+        free(self._keys)
+        free(self._values)
+        free(self._presence)
+        free(self._by_column)
+        free(self._order)
+        free(self._full_order)
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        cdef size_t per_value = 2 * sizeof(double) + sizeof(uint64_t) + sizeof(float)
+        per_value += PARTS * (sizeof(int32_t) + sizeof(float))
+        return self._capacity * per_value + self._order_capacity * sizeof(uint64_t)
+
+    cdef int _reserve(self, Py_ssize_t n) except -1 nogil:
+        cdef Py_ssize_t capacity, parts
+        if n < self._capacity:
+            return 0
+        capacity = n + n // 2 + 1
+        parts = PARTS * capacity
+        self._keys = <int32_t*> regrown(self._keys, parts * sizeof(int32_t))
+        self._values = <float*> regrown(self._values, parts * sizeof(float))
+        self._presence = <float*> regrown(self._presence, capacity * sizeof(float))
+        self._order = <uint64_t*> regrown(self._order, capacity * sizeof(uint64_t))
+        # a row is spread out where it has at least half of the columns
+        self._by_column = <double*> regrown(self._by_column, 2 * capacity * sizeof(double))
+        self._capacity = capacity
+        return 0
+
+    cdef int _order_columns(self) except -1 nogil:
+        """Put the columns that are new into the order of a full row."""
+        cdef int32_t column, size = self.context.n_columns
+        if size > self._order_capacity:
+            self._full_order = <uint64_t*> regrown(
+                self._full_order, (size + size // 2) * sizeof(uint64_t)
+            )
+            self._order_capacity = size + size // 2
+        for column in range(self._n_ordered, size):
+            self._full_order[column] = (
+                <uint64_t> self.context.hashes[column] << 32 | <uint32_t> column
+            )
+        sort_words(self._full_order, size)
+        self._n_ordered = size
+        return 0
+
+    cdef const double* _spread(self, const View* view) noexcept nogil:
+        """The values of a view by column, NaN where there is none; NULL if most are missing."""
+        cdef int32_t n_columns = self.context.n_columns
+        cdef Py_ssize_t i
+        if n_columns > MOST_ORDERED or n_columns > 2 * view.n:
+            return NULL
+        if view.is_full and view.n == n_columns:
+            return view.values
+        for i in range(n_columns):
+            self._by_column[i] = NAN
+        for i in range(view.n):
+            self._by_column[view.columns[i]] = view.values[i]
+        return self._by_column
+
+    cdef const uint64_t* _order_of(self, const View* view, bint is_spread) except? NULL nogil:
+        """Where to look next: words that ascend by the names, columns or places in low halves."""
+        cdef Py_ssize_t i
+        if is_spread:
+            if self._n_ordered < self.context.n_columns:
+                self._order_columns()
+            return self._full_order
+        for i in range(view.n):
+            self._order[i] = <uint64_t> self.context.hashes[view.columns[i]] << 32 | <uint64_t> i
+        sort_words(self._order, view.n)
+        return self._order
+
+    cdef int encode(self, const View* view, EncodedRow* out) except -1 nogil:
+        """Write a standardised view in parts: the bias and the values, then the knots around them.
+
+        What is written to points into the encoder, and is gone with the next row.
+        """
+        cdef const uint64_t* order
+        cdef const ColumnScale* scales = self.context.scaler.columns
+        cdef Py_ssize_t i, k, n_linear = 1, n_present = 0, n = view.n + 1, length = view.n
+        cdef int32_t column, knot
+        cdef double value, place
+        cdef bint is_spread
+        self._reserve(view.n)
+        out.by_column = self._spread(view)
+        is_spread = out.by_column != NULL
+        if is_spread:
+            length = self.context.n_columns
+        order = self._order_of(view, is_spread)
+        self._keys[0] = 0
+        self._values[0] = self._presence[0] = 1.0
+        for i in range(length):
+            k = <uint32_t> order[i]
+            if is_spread:
+                column = <int32_t> k
+                value = out.by_column[k]
+                if value != value:
+                    continue
+            else:
+                column = view.columns[k]
+                value = view.values[k]
+            self._keys[n_linear] = column + 1
+            self._values[n_linear] = <float> value
+            self._presence[n_linear] = 0.0
+            n_linear += 1
+            if not has_varied(&scales[column]):
+                if value > 0.0:
+                    self._presence[n_linear - 1] = 1.0
+                    n_present += 1
+                continue
+            place = (value - FIRST_KNOT) / KNOT_DISTANCE
+            place = min(max(place, 0.0), <double> (KNOTS - 1))
+            knot = min(<int32_t> place, KNOTS - 2)
+            place -= knot
+            self._keys[n] = KNOTS * column + knot
+            self._values[n] = <float> (1.0 - place)
+            self._keys[n + 1] = KNOTS * column + knot + 1
+            self._values[n + 1] = <float> place
+            n += 2
+        out.keys = self._keys
+        out.values = self._values
+        out.presence = self._presence
+        out.n_linear = n_linear
+        out.n_present = n_present
+        out.n = n
+        return 0

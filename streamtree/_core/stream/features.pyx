@@ -1,0 +1,352 @@
+"""Feature names, any hashable objects, and the pairs of column and value that dicts become.
+
+A number under a name is the column `name`; a string under a name is the column
+`(name, string)` with value 1, held as a `Category` among the names.
+"""
+
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF
+from libc.math cimport NAN, isinf, isnan
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from streamtree._core.kernels.rng cimport splitmix64
+from streamtree._core.store.memory cimport regrown
+from streamtree._core.stream.buffers cimport RowBuffer
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamtree._core.store.state import require
+
+cdef extern from "Python.h":
+    # with borrowed references: what a dict holds is not to be counted anew for every look
+    int PyDict_Next(PyObject* x, Py_ssize_t* position, PyObject** key, PyObject** value)
+    bint PyFloat_CheckExact(PyObject* value)
+    double PyFloat_AS_DOUBLE(PyObject* value)
+    bint PyUnicode_Check(PyObject* value)
+    bint PyUnicode_CheckExact(PyObject* value)
+    bint PyLong_CheckExact(PyObject* value)
+    long PyLong_AsLongAndOverflow(PyObject* value, int* overflow)
+
+
+cdef uint32_t stable_hash(object name) except? 0:
+    """The same number for the same name in every process (FNV-1a of its representation)."""
+    cdef uint32_t value = 2166136261u
+    cdef unsigned char byte
+    for byte in repr(name).encode("utf-8", "surrogatepass"):
+        value = (value ^ byte) * 16777619u
+    return value
+
+
+class Category(NamedTuple):
+    """The column of one value of a categorical feature."""
+
+    name: object
+    value: str
+
+
+cdef double as_number(object key, object value) except? -1.0:
+    """The value of a feature as a float, NaN if it is missing; raises by the feature's name."""
+    cdef double number
+    if value is None:
+        return NAN
+    if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(
+        value, (complex, np.complexfloating, np.timedelta64)
+    ):
+        raise TypeError(
+            f"feature {key!r}: expected a number, a string or None, "
+            f"got {type(value).__name__}"
+        )
+    try:
+        number = float(value)
+    except OverflowError:
+        # an int of thousands of digits cannot even be printed
+        raise ValueError(f"feature {key!r}: the integer is too large for a float") from None
+    if isinf(number):
+        raise ValueError(f"feature {key!r}: the value {value!r} is infinite")
+    return number
+
+
+cdef inline bint is_exact(PyObject* value) noexcept:
+    """Whether a value has no code of its own."""
+    return PyFloat_CheckExact(value) or PyUnicode_CheckExact(value) or PyLong_CheckExact(value)
+
+
+cdef inline double value_as_number(
+    PyObject* key, PyObject* value, bint* is_text, bint* is_plain
+) except? -1.0:
+    """A value as a number, 1 for a text; raises by the feature's name.
+
+    `is_plain` becomes False if the same object might be another number the next time.
+    """
+    cdef double number
+    cdef int overflow = 0
+    is_text[0] = False
+    if PyFloat_CheckExact(value):
+        number = PyFloat_AS_DOUBLE(value)
+        return as_number(<object> key, <object> value) if isinf(number) else number
+    if PyUnicode_Check(value):
+        is_text[0] = True
+        is_plain[0] &= PyUnicode_CheckExact(value)
+        return 1.0
+    if PyLong_CheckExact(value):
+        number = <double> PyLong_AsLongAndOverflow(value, &overflow)
+        if not overflow:
+            return number
+    is_plain[0] = False
+    return as_number(<object> key, <object> value)
+
+
+@cython.final
+cdef class FeatureIndex:
+    """An append-only map from feature names to the column numbers 0, 1, 2, ..."""
+
+    def __cinit__(self, list names=None):
+        self._numbers = {}
+        self._categories = {}
+        self.names = []
+        self._homes = []
+        self.codes = []
+        self._groups = {}
+        self._new_names = []
+        for name in names or ():
+            self.add(name)
+
+    def __dealloc__(self):
+        cdef Py_ssize_t place
+        for place in range(self._places):
+            Py_XDECREF(self._seen_keys[place])
+            Py_XDECREF(self._seen_values[place])
+            Py_XDECREF(self._last_values[place])
+        free(self._seen_keys)
+        free(self._seen_values)
+        free(self._last_values)
+        free(self._seen_columns)
+
+    def __len__(self):
+        return len(self.names)
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self._places * (3 * sizeof(PyObject*) + sizeof(int32_t))
+
+    cdef int refuse_category(self, object name) except -1:
+        """A `Category` is what the index calls a column; it cannot name a feature as well."""
+        if type(name) is Category:
+            raise TypeError(
+                f"feature {name!r}: a Category is the column of one value; "
+                "give the feature by its own name, with the value as a string"
+            )
+        return 0
+
+    cpdef int32_t find(self, object name) except -2:
+        """The column of a name or `Category`, -1 if it is unknown."""
+        if type(name) is Category:
+            found = self._categories.get(name.name, {}).get(name.value)
+        else:
+            found = self._numbers.get(name)
+        return -1 if found is None else <int32_t> found
+
+    cdef int32_t add(self, object name) except -1:
+        """The column of a name or `Category`, appended if it is unknown."""
+        cdef int32_t column = self.find(name)
+        cdef dict home
+        if column >= 0:
+            return column
+        if len(self.names) == 0x7FFFFFFF:
+            raise OverflowError("more than 2**31 - 1 features")
+        column = <int32_t> len(self.names)
+        # whatever may raise comes first: a name's own code runs
+        code = self._code(name)
+        if type(name) is not Category:
+            self._numbers[name] = column
+            home = self._numbers
+        elif name.name in self._categories:
+            home = self._categories[name.name]
+            home[name.value] = column
+        else:
+            home = {name.value: column}
+            self._groups[name.name] = len(self._groups)
+            self._categories[name.name] = home
+        self.names.append(name)
+        self._homes.append(home)
+        self.codes.append(code)
+        return column
+
+    cdef tuple _code(self, object name):
+        cdef uint32_t value = <uint32_t> splitmix64(stable_hash(name))
+        if type(name) is not Category:
+            return value, stable_hash(name), -1
+        # the value does not enter: the categories of a feature are one candidate for a split
+        return value, stable_hash(name.name), self._groups.get(name.name, len(self._groups))
+
+    cdef int truncate(self, Py_ssize_t size) except -1:
+        """Forget the columns from `size` on. Asks no name for its hash: that might raise."""
+        cdef dict home
+        while len(self.names) > size:
+            self.names.pop()
+            self.codes.pop()
+            home = self._homes.pop()
+            # dicts keep the order of insertion, so the last one in is the right one
+            home.popitem()
+            if not home and home is not self._numbers:
+                self._categories.popitem()
+                self._groups.popitem()
+        return 0
+
+    cdef int read(self, dict x, RowBuffer out, bint keep_new) except -1:
+        """Write the features of `x` to `out`; nothing of the index changes but its memory.
+
+        Missing values are written as NaN when their column is known and left out otherwise.
+        A name that is new is left out, or with `keep_new` kept aside under a negative
+        column until `commit`.
+        """
+        cdef Py_ssize_t position = 0, place = 0, n = 0
+        cdef PyObject* key
+        cdef PyObject* value
+        cdef int32_t column
+        cdef double number
+        cdef bint is_text = False, is_plain = True
+        cdef object name, held
+        cdef Py_ssize_t size = len(x)
+        cdef uint64_t me = self._reads + 1
+        self._reads = me
+        if self._new_names:
+            self._new_names.clear()
+        self._last_size = -1
+        self._make_places(size)
+        out.reserve(size)
+        out.n = 0
+        while PyDict_Next(<PyObject*> x, &position, &key, &value):
+            if place >= size:
+                break
+            if not is_exact(value):
+                # own references: the value's own code may run, and change x
+                name, held = <object> key, <object> value
+            number = value_as_number(key, value, &is_text, &is_plain)
+            if (
+                self._seen_keys[place] == key
+                and self._seen_values[place] == (value if is_text else NULL)
+            ):
+                # the very objects that stood here last time: no need to hash them
+                column = self._seen_columns[place]
+            else:
+                # own references: comparing the name may run its code
+                name, held = <object> key, <object> value
+                column = self._column(
+                    name, held if is_text else None, keep_new and not isnan(number)
+                )
+                if column >= 0:
+                    self._remember(place, key, value if is_text else NULL, column)
+            if self._last_values[place] != value:
+                self._keep(place, value)
+            place += 1
+            if column < 0:
+                is_plain = False
+                if column == -1:
+                    continue
+            out.columns[n] = column
+            out.values[n] = number
+            n += 1
+        if place != size or len(x) != size or PyDict_Next(<PyObject*> x, &position, &key, &value):
+            raise RuntimeError("x changed while it was read")
+        out.n = n
+        # -1 also where another dict was read in the middle, by the code of a name
+        self._last_size = size if is_plain and self._reads == me else -1
+        return 0
+
+    cdef void _keep(self, Py_ssize_t place, PyObject* value) noexcept:
+        """Hold on to a value: a pointer that is compared later must not outlive its object."""
+        Py_INCREF(<object> value)
+        value, self._last_values[place] = self._last_values[place], value
+        Py_XDECREF(value)
+
+    cdef bint repeats(self, dict x) noexcept:
+        """Whether a dict holds the very objects, all known and of plain types, that were read last.
+
+        Then it says what it said before.
+        """
+        cdef Py_ssize_t position = 0, place = 0
+        cdef PyObject* key
+        cdef PyObject* value
+        if len(x) != self._last_size:
+            return False
+        while PyDict_Next(<PyObject*> x, &position, &key, &value):
+            if self._seen_keys[place] != key or self._last_values[place] != value:
+                return False
+            place += 1
+        return True
+
+    cdef int32_t _column(self, object key, object value, bint keep_new) except -2:
+        """The column of (key, text or None): -1 unknown, below -1 kept aside as new."""
+        cdef object found
+        self.refuse_category(key)
+        if value is None:
+            found = self._numbers.get(key)
+        else:
+            found = self._categories.get(key)
+            if found is not None:
+                found = (<dict> found).get(value)
+        if found is not None:
+            return <int32_t> found
+        if not keep_new:
+            return -1
+        # str(): a subclass such as numpy.str_ must not live on in the model
+        self._new_names.append(key if value is None else Category(key, str(value)))
+        return -2 - <int32_t> len(self._new_names)
+
+    cdef int _remember(
+        self, Py_ssize_t place, PyObject* key, PyObject* value, int32_t column
+    ) except -1:
+        # the cache owns what it compares with, so a pointer never outlives its object
+        Py_INCREF(<object> key)
+        if value != NULL:
+            Py_INCREF(<object> value)
+        key, self._seen_keys[place] = self._seen_keys[place], key
+        value, self._seen_values[place] = self._seen_values[place], value
+        self._seen_columns[place] = column
+        Py_XDECREF(key)
+        Py_XDECREF(value)
+        return 0
+
+    cdef int _make_places(self, Py_ssize_t size) except -1:
+        """Room to remember as many entries of a dict."""
+        cdef Py_ssize_t places = 2 * size + 8, first = self._places
+        if size <= first:
+            return 0
+        self._seen_keys = <PyObject**> regrown(self._seen_keys, places * sizeof(PyObject*))
+        self._seen_values = <PyObject**> regrown(self._seen_values, places * sizeof(PyObject*))
+        self._last_values = <PyObject**> regrown(self._last_values, places * sizeof(PyObject*))
+        self._seen_columns = <int32_t*> regrown(self._seen_columns, places * sizeof(int32_t))
+        memset(&self._seen_keys[first], 0, (places - first) * sizeof(PyObject*))
+        memset(&self._seen_values[first], 0, (places - first) * sizeof(PyObject*))
+        memset(&self._last_values[first], 0, (places - first) * sizeof(PyObject*))
+        self._places = places
+        return 0
+
+    cdef int commit(self, RowBuffer out) except -1:
+        """Append the names that `read` kept aside and give their columns to the row."""
+        cdef Py_ssize_t i, size = len(self.names)
+        if not self._new_names:
+            return 0
+        try:
+            for i in range(out.n):
+                if out.columns[i] < -1:
+                    out.columns[i] = self.add(self._new_names[-out.columns[i] - 3])
+        except BaseException:
+            self.truncate(size)
+            raise
+        finally:
+            self._new_names.clear()
+        return 0
+
+
+def check_names(names, what):
+    """Raise StateError unless names or labels are a list without repetitions."""
+    require(type(names) is list, what)
+    # a Category is equal to a tuple, but is another name
+    distinct = {(type(name) is Category, name) for name in names}
+    require(len(distinct) == len(names) and all(name == name for name in names), what)

@@ -1,0 +1,345 @@
+"""From an example to one const Row: names, labels, scales, and who may be inside.
+
+An Intake knows names, labels and scales. The views of a row are made in a Workspace, of which
+every thread that reads rows has one, and each of them once: a row that was predicted is not
+looked at again when it is learned.
+"""
+
+cimport cython
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+
+from streamtree._core.store.memory cimport regrown, zeroed
+from streamtree._core.stream.buffers cimport RowBuffer
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.encoding cimport PARTS, RowEncoder
+from streamtree._core.stream.features cimport FeatureIndex
+from streamtree._core.stream.labels cimport LabelIndex
+from streamtree._core.stream.row cimport ENCODED, LISTED, PLAIN, STANDARD
+from streamtree._core.stream.scaling cimport ColumnScaler
+from streamtree._core.stream.sources cimport RowSource
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from streamtree._core.stream.features import check_names
+from streamtree._core.stream.scaling import check_scaler
+
+
+cdef dict as_dict(object x, str rule="x must be a dict of features"):
+    if type(x) is dict:
+        return x
+    if isinstance(x, Mapping):
+        return dict(x)
+    raise TypeError(f"{rule}, got {type(x).__name__}")
+
+
+@cython.final
+cdef class Workspace:
+    """The views of one row, and scratch for the trees that look at it."""
+
+    def __cinit__(self, Context context, int views, size_t memo_size):
+        self.raw, self.incoming = RowBuffer(), RowBuffer()
+        self.listed, self.standard = RowBuffer(), RowBuffer()
+        self.encoder = RowEncoder(context)
+        self.views = views
+        if memo_size:
+            self.scratch.memo = zeroed(memo_size)
+
+    def __dealloc__(self):
+        cdef int i
+        free(self.scratch.slots)
+        free(self.scratch.steps)
+        for i in range(3):
+            free(self.scratch.part_slots[i])
+        free(self.scratch.part_steps)
+        free(self.scratch.memo)
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        cdef size_t per_value = sizeof(int32_t) + sizeof(double)
+        if self.views & ENCODED:
+            per_value += PARTS * (3 * sizeof(int32_t) + sizeof(float))
+        return (
+            self.capacity * per_value + self.encoder.n_bytes() + self.raw.n_bytes()
+            + self.incoming.n_bytes() + self.listed.n_bytes() + self.standard.n_bytes()
+        )
+
+    cdef int _reserve(self, Py_ssize_t n) except -1 nogil:
+        cdef int i
+        if n < self.capacity:
+            return 0
+        n += n // 2 + 1
+        self.scratch.slots = <int32_t*> regrown(self.scratch.slots, n * sizeof(int32_t))
+        self.scratch.steps = <double*> regrown(self.scratch.steps, n * sizeof(double))
+        if self.views & ENCODED:
+            for i in range(3):
+                self.scratch.part_slots[i] = <int32_t*> regrown(
+                    self.scratch.part_slots[i], PARTS * n * sizeof(int32_t)
+                )
+            self.scratch.part_steps = <float*> regrown(
+                self.scratch.part_steps, PARTS * n * sizeof(float)
+            )
+        self.capacity = n
+        return 0
+
+    cdef int make_views(self, ColumnScaler scaler) except -1 nogil:
+        """Make all views of the raw row that are asked for."""
+        cdef Py_ssize_t n_plain
+        cdef bint is_listed = self.raw.is_dense()
+        self._reserve(self.raw.n)
+        self.row.serial += 1
+        if is_listed:
+            self.row.listed = self.row.plain = self.raw.view(self.raw.n)
+        elif self.views & (PLAIN | LISTED):
+            n_plain = scaler.list_values(self.raw, self.listed)
+            self.row.listed = self.row.plain = self.listed.view(self.listed.n)
+            if n_plain < self.listed.n and self.views & PLAIN:
+                self.row.plain = self.listed.view(n_plain)
+        if self.views & (STANDARD | ENCODED):
+            scaler.standardise(self.raw, self.standard)
+            if is_listed and self.standard.n == self.raw.n:
+                # the same columns
+                self.row.standard = self.row.listed
+                self.row.standard.values = self.standard.values
+            else:
+                self.row.standard = self.standard.view(self.standard.n)
+        if self.views & ENCODED:
+            self.encoder.encode(&self.row.standard, &self.row.encoded)
+        return 0
+
+
+@cython.final
+cdef class Intake:
+    """Names, labels and scales; and the rule of who may be inside at the same time."""
+
+    def __cinit__(self, int views, size_t memo_size, list names=None, list labels=None):
+        self.views = views
+        self.memo_size = memo_size
+        self.features = FeatureIndex(names)
+        self.labels = LabelIndex(labels)
+        self.scaler = ColumnScaler((views & (STANDARD | ENCODED)) != 0, (views & LISTED) != 0)
+        self.context = Context(self.features, self.scaler)
+        self.context.add_columns()
+        self.context.n_labels = self.labels.size
+        self.own, self.spare = self.workspace(), self.workspace()
+        self._version = 1
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        """What is behind the rows; the scaler reports its own."""
+        return self.own.n_bytes() + self.spare.n_bytes() + self.context.n_bytes()
+
+    # -------------------------------------------------------------------- who may be inside
+
+    cdef int begin_learning(self) except -1:
+        """Call with the GIL held; set `is_learning` back to False in the end."""
+        if self.is_learning or self.n_predicting:
+            raise RuntimeError(
+                "the model is in use by another call: learning needs it alone, "
+                "predictions may run side by side with each other only"
+            )
+        self.is_learning = True
+        return 0
+
+    cdef int begin_predicting(self) except -1:
+        """Call with the GIL held; count `n_predicting` down in the end."""
+        if self.is_learning:
+            raise RuntimeError("the model is learning in another call: it cannot predict now")
+        self.n_predicting += 1
+        return 0
+
+    # --------------------------------------------------------------------- rows of dicts
+
+    cdef Workspace workspace(self):
+        """Another one, for a thread of its own."""
+        return Workspace(self.context, self.views, self.memo_size)
+
+    cdef int read(self, object x, Workspace workspace, bint keep_new) except -1:
+        """Read a dict, unless it is the one whose views are there."""
+        if (
+            workspace is self.own and self._own_was_last and type(x) is dict
+            and workspace.version == self._version and self.features.repeats(x)
+        ):
+            workspace.repeats = True
+            return 0
+        workspace.repeats = False
+        # until its views are made: a row of weight 0 is only read
+        self._own_was_last = False
+        return self.features.read(as_dict(x), workspace.incoming, keep_new)
+
+    cdef Workspace read_known(self, object x):
+        """The row of a dict, without the features that were never learned.
+
+        The workspace may be that of all single predictions: use it before any Python code runs.
+        """
+        cdef Workspace workspace = self.own
+        cdef bint nested = self._is_reading
+        if nested:
+            # a feature name's own code let another prediction in: it needs rows of its own
+            workspace = self.workspace()
+        self._is_reading = True
+        try:
+            self.read(x, workspace, False)
+        finally:
+            # who is nested, maybe in a call of another thread, has nothing to put back
+            self._is_reading = nested and self._is_reading
+        self.make(workspace)
+        self._own_was_last = workspace is self.own
+        return workspace
+
+    cdef int read_new(self, object x) except -1:
+        """Read a dict that is to be learned; raises before anything changes if it cannot be."""
+        return self.read(x, self.own, True)
+
+    cdef bint has_new_names(self) noexcept:
+        """Whether what was read to be learned has features that `commit` is to make columns of."""
+        return len(self.features._new_names) > 0
+
+    cdef int commit(self, RowBuffer row) except -1:
+        """Make columns for the new features of what was read: all of them or, on an error, none."""
+        self.features.commit(row)
+        if self.scaler.size < len(self.features.names):
+            self.scaler.add_columns(<int32_t> len(self.features.names), self.scaler.rows)
+            self.context.add_columns()
+            self._version += 1
+        return 0
+
+    # ------------------------------------------------------------------------- any rows
+
+    cdef bint is_made(self, Workspace workspace) noexcept nogil:
+        """Whether the views of what was read are there, from the call before."""
+        return workspace.version == self._version and (
+            workspace.repeats or workspace.raw.equals(workspace.incoming)
+        )
+
+    cdef int make(self, Workspace workspace) except -1 nogil:
+        """Make the views of what was read, as it is to be predicted."""
+        if workspace is self.own:
+            # for all that is known here, the row is not that of a dict
+            self._own_was_last = False
+        if self.is_made(workspace):
+            return 0
+        workspace.version = 0
+        workspace.raw.swap(workspace.incoming)
+        workspace.make_views(self.scaler)
+        workspace.version = self._version
+        return 0
+
+    cdef bint has_news(self, Workspace workspace) noexcept nogil:
+        """Whether what was read has a value in a column that no row before had."""
+        cdef Py_ssize_t i
+        for i in range(workspace.incoming.n):
+            if (
+                self.scaler.columns[workspace.incoming.columns[i]].birth >= self.scaler.rows
+                and workspace.incoming.values[i] == workspace.incoming.values[i]
+            ):
+                return True
+        return False
+
+    cdef int make_known(self, Workspace workspace) except -1 nogil:
+        """Make what was read in `spare` as it is before it is learned: without new columns."""
+        cdef Py_ssize_t i, n = 0
+        cdef int32_t column
+        self.spare.incoming.reserve(workspace.incoming.n)
+        for i in range(workspace.incoming.n):
+            column = workspace.incoming.columns[i]
+            self.spare.incoming.columns[n] = column
+            self.spare.incoming.values[n] = workspace.incoming.values[i]
+            n += self.scaler.columns[column].birth < self.scaler.rows
+        self.spare.incoming.n = n
+        return self.make(self.spare)
+
+    cdef bint count(self, Workspace workspace, bint zeros_implied) noexcept nogil:
+        """Let the raw row into the scales; returns whether its views are others now."""
+        self._version += 1
+        return self.scaler.count(workspace.raw, zeros_implied)
+
+    cdef int make_counted(self, Workspace workspace, bint is_there) except -1 nogil:
+        """The views of a row that was counted, as it is to be learned."""
+        if not is_there:
+            workspace.make_views(self.scaler)
+        if self.scaler.standardises:
+            self.scaler.count_norm(workspace.row.standard.values, workspace.row.standard.n)
+        return 0
+
+    # --------------------------------------------------------------------------- batches
+
+    cdef object known_columns(self, list names):
+        """The column of every name as an int32 array, -1 where the model knows none."""
+        columns = np.empty(len(names), dtype=np.int32)
+        cdef int32_t[::1] view = columns
+        cdef Py_ssize_t i
+        for i, name in enumerate(names):
+            view[i] = self.features.find(name)
+        return columns
+
+    cdef object learned_columns(self, list names, list first_rows):
+        """As `known_columns`, after adding the new names.
+
+        `first_rows[i]` is the row of the batch in which column i first has a value, -1 if in
+        none: the order of births must be that of a loop over the rows.
+        """
+        cdef int32_t column
+        cdef Py_ssize_t size = len(self.features.names)
+        # their rows go to `own` past `read`
+        self._own_was_last = False
+        for name in names:
+            self.features.refuse_category(name)
+        try:
+            new = [
+                (first_rows[i], i) for i, name in enumerate(names)
+                if first_rows[i] >= 0 and self.features.find(name) < 0
+            ]
+            for _, i in sorted(new):
+                self.features.add(names[i])
+        except BaseException:
+            self.features.truncate(size)
+            raise
+        for first_row, _ in sorted(new):
+            column = self.scaler.size
+            self.scaler.add_columns(column + 1, self.scaler.rows + <Py_ssize_t> first_row)
+        self.context.add_columns()
+        self._version += 1
+        return self.known_columns(names)
+
+    cdef int end_batch(self, RowSource source) except -1:
+        """A sparse batch implies zeros only in the columns that it has."""
+        cdef int32_t position
+        if source.is_sparse:
+            mentioned = set(np.asarray(source.columns).tolist())
+            for position in range(self.scaler.size):
+                if position not in mentioned:
+                    self.scaler.not_implied(position, source.n_rows)
+        return 0
+
+
+@cython.final
+cdef class DictRows(RowSource):
+    """A list of dicts as rows; what is learned of them brings its columns along."""
+
+    def __cinit__(self, Intake intake, list rows):
+        self.intake = intake
+        self.rows = rows
+        self.n_rows = len(rows)
+
+    cdef int bind(self, ColumnScaler scaler, const int32_t[::1] columns) except -1:
+        """Columns are found row by row: those of a frame say nothing."""
+        return 0
+
+    cdef int read(self, Py_ssize_t i, bint learns, RowBuffer out) except -1 nogil:
+        with gil:
+            self.intake.features.read(as_dict(self.rows[i]), out, learns)
+            # not through `read`: the workspace is whosever it is
+            self.intake._own_was_last = self.intake.own.repeats = False
+            if learns:
+                self.intake.commit(out)
+        return 0
+
+
+def check_intake(state):
+    """Raise StateError unless an Intake can be made from what a snapshot says of it."""
+    check_names(state["features"], "the features")
+    for names in ("labels", "targets"):
+        if state.get(names) is not None:
+            check_names(state[names], f"the {names}")
+    check_scaler(state["scaler"], len(state["features"]))

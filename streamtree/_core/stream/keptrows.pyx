@@ -1,0 +1,182 @@
+"""Rows that are kept: one store for all that look at them again."""
+
+cimport cython
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+from streamtree._core.store.memory cimport regrown
+from streamtree._core.stream.row cimport Example, Row, View, describe
+
+import numpy as np
+
+from streamtree._core.store.state import check_counts, check_finite, check_rows, require
+
+cdef enum:
+    FIRST_ROWS = 32
+
+
+@cython.final
+cdef class KeptRows:
+    """Rows in the order in which they came, each with what was to be learned of it."""
+
+    def __dealloc__(self):
+        self.clear()
+
+    cdef void clear(self) noexcept nogil:
+        """Give all rows and their memory back."""
+        free(self.starts)
+        free(self.columns)
+        free(self.values)
+        free(self.labels)
+        free(self.targets)
+        free(self.weights)
+        self.starts = NULL
+        self.columns = self.labels = NULL
+        self.values = self.targets = self.weights = NULL
+        self.n = self.row_capacity = self.entry_capacity = 0
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return self.entry_capacity * (sizeof(int32_t) + sizeof(double)) + self.row_capacity * (
+            sizeof(int64_t) + sizeof(int32_t) + sizeof(double) * (1 + self.n_targets)
+        )
+
+    cdef int add(self, const View* view, const Example* example,
+                 int32_t n_targets) except -1 nogil:
+        """Keep a row; all have the same number of targets."""
+        cdef int64_t end = self.starts[self.n] if self.n else 0
+        self.n_targets = n_targets
+        self._reserve(self.n + 1, end + view.n)
+        self.starts[0] = 0
+        if view.n:
+            memcpy(&self.columns[end], view.columns, view.n * sizeof(int32_t))
+            memcpy(&self.values[end], view.values, view.n * sizeof(double))
+        self.labels[self.n] = example.label
+        if n_targets:
+            memcpy(&self.targets[self.n * n_targets], example.targets, n_targets * sizeof(double))
+        self.weights[self.n] = example.weight
+        self.n += 1
+        self.starts[self.n] = end + view.n
+        return 0
+
+    cdef int _reserve(self, Py_ssize_t n_rows, Py_ssize_t n_entries) except -1 nogil:
+        cdef Py_ssize_t size
+        if n_rows + 1 > self.row_capacity:
+            size = n_rows + n_rows // 2 + FIRST_ROWS
+            self.starts = <int64_t*> regrown(self.starts, size * sizeof(int64_t))
+            self.labels = <int32_t*> regrown(self.labels, size * sizeof(int32_t))
+            self.weights = <double*> regrown(self.weights, size * sizeof(double))
+            if self.n_targets:
+                self.targets = <double*> regrown(
+                    self.targets, size * self.n_targets * sizeof(double)
+                )
+            self.row_capacity = size
+        if n_entries + 1 > self.entry_capacity:
+            size = n_entries + n_entries // 2 + 64
+            self.columns = <int32_t*> regrown(self.columns, size * sizeof(int32_t))
+            self.values = <double*> regrown(self.values, size * sizeof(double))
+            self.entry_capacity = size
+        return 0
+
+    cdef void view(self, Py_ssize_t i, View* view) noexcept nogil:
+        """The i-th row; it lies in the store and is gone when another one is added."""
+        view.columns = &self.columns[self.starts[i]]
+        view.values = &self.values[self.starts[i]]
+        view.n = self.starts[i + 1] - self.starts[i]
+        describe(view)
+
+    cdef void row(self, Py_ssize_t i, Row* row) noexcept nogil:
+        """The i-th row for a tree: all of its views but the encoded one are what was kept."""
+        self.view(i, &row.standard)
+        row.plain = row.listed = row.standard
+        row.serial = 0
+
+    cdef Example example(self, Py_ssize_t i) noexcept nogil:
+        """What is to be learned of the i-th row."""
+        cdef Example example
+        example.label = self.labels[i]
+        example.targets = &self.targets[i * self.n_targets] if self.n_targets else NULL
+        example.weight = self.weights[i]
+        return example
+
+    cdef Py_ssize_t longest(self) noexcept nogil:
+        """How many values the longest row has."""
+        cdef Py_ssize_t i, longest = 0
+        for i in range(self.n):
+            longest = max(longest, self.starts[i + 1] - self.starts[i])
+        return longest
+
+    cdef dict state(self):
+        """The rows as arrays; {"n": 0} if there are none."""
+        n, entries = self.n, self.starts[self.n] if self.n else 0
+        if n == 0:
+            return {"n": 0}
+        return {
+            "n": n,
+            "starts": np.asarray(<int64_t[:n + 1]> self.starts).copy(),
+            "columns": np.asarray(<int32_t[:entries + 1]> self.columns)[:entries].copy(),
+            "values": np.asarray(<double[:entries + 1]> self.values)[:entries].copy(),
+            "labels": np.asarray(<int32_t[:n]> self.labels).copy(),
+            "targets": np.empty((n, 0)) if self.n_targets == 0 else np.asarray(
+                <double[:n, :self.n_targets]> self.targets
+            ).copy(),
+            "weights": np.asarray(<double[:n]> self.weights).copy(),
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        """Take over what `state` gave."""
+        cdef const int64_t[::1] starts
+        cdef const int32_t[::1] columns, labels
+        cdef const double[::1] values, weights
+        cdef const double[:, ::1] targets
+        cdef Py_ssize_t n = state["n"]
+        self.clear()
+        if n == 0:
+            return 0
+        starts, columns, values = state["starts"], state["columns"], state["values"]
+        labels, weights, targets = state["labels"], state["weights"], state["targets"]
+        self.n_targets = <int32_t> targets.shape[1]
+        self._reserve(n, starts[n])
+        memcpy(self.starts, &starts[0], (n + 1) * sizeof(int64_t))
+        if columns.shape[0]:
+            memcpy(self.columns, &columns[0], columns.shape[0] * sizeof(int32_t))
+            memcpy(self.values, &values[0], columns.shape[0] * sizeof(double))
+        memcpy(self.labels, &labels[0], n * sizeof(int32_t))
+        memcpy(self.weights, &weights[0], n * sizeof(double))
+        if self.n_targets:
+            memcpy(self.targets, &targets[0, 0], n * self.n_targets * sizeof(double))
+        self.n = n
+        return 0
+
+
+def check_kept(state, n_columns, n_labels, n_targets):
+    """Raise StateError unless `KeptRows.take_state` can trust a state.
+
+    `n_labels` bounds the labels, where rows have no targets.
+    """
+    n = state.get("n")
+    check_counts(n)
+    if n == 0:
+        return
+    entries = np.shape(state["columns"])
+    kinds = {
+        "starts": (np.int64, (n + 1,)), "columns": (np.int32, entries),
+        "values": (np.float64, entries), "labels": (np.int32, (n,)),
+        "targets": (np.float64, (n, n_targets)), "weights": (np.float64, (n,)),
+    }
+    for part, (dtype, shape) in kinds.items():
+        is_right = state[part].dtype == dtype and state[part].shape == shape
+        require(is_right, f"the {part} of the kept rows")
+    columns, labels = state["columns"], state["labels"]
+    require(columns.ndim == 1, "the columns of the kept rows")
+    check_rows(state["starts"], len(columns))
+    require(((columns >= 0) & (columns < n_columns)).all(), "a column of a kept row")
+    rows = np.repeat(np.arange(n), np.diff(state["starts"]))
+    cells = np.sort(rows * max(n_columns, 1) + columns)
+    require((cells[1:] > cells[:len(cells) - 1]).all(), "a column of a kept row twice")
+    known = labels == -1 if n_targets else (labels >= 0) & (labels < n_labels)
+    require(known.all(), "a label of a kept row")
+    check_finite(state["values"])
+    check_finite(state["targets"])
+    # a sum of weights of 0 stands for no rows at all
+    check_finite(state["weights"], at_least=np.nextafter(0, 1))

@@ -1,0 +1,94 @@
+"""The one shape in which every example reaches a tree: a const Row with its views.
+
+Intake makes the views that a tree asks for, each once a row. What a tree writes while it looks at a
+row goes to a Scratch, of which every thread has its own.
+"""
+
+from libc.stdint cimport int32_t, uint64_t
+
+
+cpdef enum Views:
+    # what of a row a tree reads; to be combined
+    PLAIN = 1       # values as they came; missing ones and zeros are not listed
+    LISTED = 2      # the same, and the zeros of columns that are mostly there
+    STANDARD = 4    # standardised
+    ENCODED = 8     # the standardised ones in parts, see encoding.pxd
+
+
+cdef struct View:
+    # `n` pairs (column, value); a column that is not listed contributes nothing
+    const int32_t* columns
+    const double* values
+    Py_ssize_t n
+    int32_t top         # the largest column, -1 for none
+    bint is_full        # the columns are 0, 1, ..., n - 1
+
+
+cdef struct EncodedRow:
+    # A row as additive models read it: a bias, a linear part for every value, two knots around the
+    # value of a column that varies.
+    const int32_t* keys         # of linear parts column + 1, 0 for the bias; then of knots
+    const float* values
+    const float* presence       # by linear part: 1 where a column that does not vary is there
+    const double* by_column     # the values, NaN where there is none; NULL: most are missing
+    Py_ssize_t n_linear
+    Py_ssize_t n_present        # columns that do not vary and are there
+    Py_ssize_t n
+
+
+cdef struct Row:
+    View plain
+    View listed
+    View standard
+    EncodedRow encoded
+    uint64_t serial     # never that of another row
+
+
+cdef struct Example:
+    # what is to be learned of a row
+    int32_t label               # the number of the class
+    const double* targets       # or the numbers; NULL for a class
+    double weight
+
+
+cdef struct Prediction:
+    # what is said of a row
+    int32_t label       # the most likely class, -1 before any learning
+    # room for the probabilities of all classes known, or for the numbers; NULL: the label only
+    double* shares
+
+
+cdef struct Scratch:
+    # room for a number a value, and one
+    int32_t* slots
+    double* steps
+    # room for a number a part, and one; only where rows are encoded
+    int32_t* part_slots[3]
+    float* part_steps
+    # what a tree remembers of the row that it predicted last; only for one that asks for it
+    void* memo
+    const void* memo_owner
+    uint64_t memo_serial
+
+
+cdef inline void describe(View* view) noexcept nogil:
+    """Find `top` and `is_full` of a view whose values are there."""
+    # in local variables, so that the loop takes several columns at once
+    cdef const int32_t* columns = view.columns
+    cdef int32_t i, top = -1, apart = 0
+    for i in range(<int32_t> view.n):
+        top = max(top, columns[i])
+        apart |= columns[i] ^ i
+    view.top = top
+    view.is_full = apart == 0
+
+
+cdef inline double value_of(const View* view, int32_t column, double otherwise) noexcept nogil:
+    """The value of a column, or what to take where it is not listed."""
+    cdef Py_ssize_t i
+    if column < view.n and view.columns[column] == column:
+        return view.values[column]
+    for i in range(view.n):
+        if view.columns[i] == column:
+            return view.values[i]
+    return otherwise

@@ -1,0 +1,254 @@
+"""Running standardisation of columns whose scales nobody knows in advance.
+
+Every column keeps the mean and the variance of what it has shown so far. A *dense* column,
+one that is non-zero in at least half of the rows since it first appeared, is centred and
+divided by its standard deviation. A *sparse* one (a word, the indicator of a category, a
+column that only ever has one non-zero value) is divided by the root mean square of its
+non-zero values and never centred, for centring would make it vanish or make sparse rows
+dense. Scaled values are clipped at +-5.
+
+So zero means nothing in a sparse column and an observed value in a dense one, whereas a
+missing value means nothing in either: in a dense column that is its mean. Counts are integers
+and sums run over non-zero values only, which is why a zero that is given and a zero that a
+sparse matrix implies leave exactly the same state.
+"""
+
+cimport cython
+from libc.math cimport HUGE_VAL, isfinite, sqrt
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+from streamtree._core.store.memory cimport regrown
+from streamtree._core.stream.buffers cimport RowBuffer
+
+import numpy as np
+
+from streamtree._core.store.state import check_counts, check_finite, require
+
+# A column counts as dense above this share of non-zero rows. The head start makes a column
+# prove itself for a few rows first: a word's first appearance must not be centred away.
+cdef double DENSE_SHARE = 0.5
+cdef int64_t HEAD_START = 4
+# Values that are not scaled: zeros are listed in columns that are non-zero in at least one row of
+# so many; in columns that were seen both zero and missing, one of so many will do, to tell the two
+# apart.
+cdef int64_t LISTED_PART = 4
+cdef int64_t MIXED_PART = 16
+
+
+@cython.final
+cdef class ColumnScaler:
+    """The scales of all columns, for as much as the views of a row need them.
+
+    With `standardises` it knows centers and factors, with `lists` in which columns a zero is a
+    value: there a column that a row does not list is missing, elsewhere it is mostly zero.
+    """
+
+    def __cinit__(self, bint standardises, bint lists):
+        self.standardises = standardises
+        self.lists = lists
+        self.mean_norm = 1.0
+
+    def __dealloc__(self):
+        free(self.columns)
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self._capacity * sizeof(ColumnScale)
+
+    cdef int add_columns(self, int32_t size, int64_t birth) except -1:
+        """Make room for the columns up to `size`; the new ones are born after `birth` rows."""
+        cdef int32_t capacity, column
+        if size > self._capacity:
+            capacity = size + size // 2 + 8
+            self.columns = <ColumnScale*> regrown(
+                self.columns, capacity * sizeof(ColumnScale)
+            )
+            self._capacity = capacity
+        for column in range(self.size, size):
+            memset(&self.columns[column], 0, sizeof(ColumnScale))
+            self.columns[column].birth = birth
+            self.columns[column].zeros = -self._implied_rows
+        self.size = max(self.size, size)
+        return 0
+
+    cdef bint has_zeros(self, int32_t column) noexcept nogil:
+        """Whether the zeros of a column are values, in one view or another."""
+        return self.columns[column].is_dense or self.columns[column].is_listed
+
+    cdef void not_implied(self, int32_t column, int64_t rows) noexcept nogil:
+        """Take back the zeros that `rows` sparse rows without this column implied."""
+        if self.standardises or self.lists:
+            self.columns[column].zeros -= rows
+
+    cdef int standardise(self, RowBuffer raw, RowBuffer out) except -1 nogil:
+        """Write a raw row scaled to `out`, without what is missing or zero after scaling.
+
+        The zeros of dense columns come last, so that it makes no difference whether a sparse row
+        stored them.
+        """
+        cdef Py_ssize_t i, n = 0
+        cdef double value
+        cdef bint has_zeros = False
+        cdef const ColumnScale* column
+        out.reserve(raw.n)
+        for i in range(raw.n):
+            value = raw.values[i]
+            # a NaN equals nothing: neither it nor a zero is kept
+            if not (value < 0.0 or value > 0.0):
+                has_zeros |= value == 0.0
+                continue
+            value = scaled(&self.columns[raw.columns[i]], value)
+            out.columns[n] = raw.columns[i]
+            out.values[n] = value
+            n += value != 0.0
+        if has_zeros:
+            for i in range(raw.n):
+                column = &self.columns[raw.columns[i]]
+                out.columns[n] = raw.columns[i]
+                out.values[n] = clipped(-column.center * column.factor)
+                n += raw.values[i] == 0.0 and column.center != 0.0 and column.factor != 0.0
+        out.n = n
+        return 0
+
+    cdef Py_ssize_t list_values(self, RowBuffer raw, RowBuffer out) except -1 nogil:
+        """Write a raw row as it came to `out`; returns how many values are not zeros.
+
+        The zeros, of columns where they are listed, come last, as in `standardise`.
+        """
+        cdef Py_ssize_t i, n = 0, n_values
+        cdef bint has_zeros = False
+        out.reserve(raw.n)
+        for i in range(raw.n):
+            out.columns[n] = raw.columns[i]
+            out.values[n] = raw.values[i]
+            n += raw.values[i] < 0.0 or raw.values[i] > 0.0
+            has_zeros |= raw.values[i] == 0.0
+        n_values = n
+        if has_zeros and self.lists:
+            for i in range(raw.n):
+                out.columns[n] = raw.columns[i]
+                out.values[n] = 0.0
+                n += raw.values[i] == 0.0 and self.columns[raw.columns[i]].is_listed != 0
+        out.n = n
+        return n_values
+
+    cdef bint count(self, RowBuffer raw, bint zeros_implied) noexcept nogil:
+        """Let a raw row into the statistics of its columns; returns whether it looks different now.
+        """
+        cdef Py_ssize_t i
+        cdef double value
+        cdef ColumnScale* column
+        cdef bint had_varied, changes = False
+        self.rows += 1
+        # a batch announces its columns early, in the order of their births
+        while self.n_born < self.size and self.columns[self.n_born].birth < self.rows:
+            self.n_born += 1
+        if not (self.standardises or self.lists):
+            return False
+        self._implied_rows += zeros_implied
+        for i in range(raw.n):
+            value = raw.values[i]
+            column = &self.columns[raw.columns[i]]
+            if value == 0.0:
+                column.zeros += not zeros_implied
+                continue
+            column.zeros -= zeros_implied
+            if value != value:
+                continue
+            if self.standardises:
+                had_varied = has_varied(column)
+                count_value(column, value)
+                changes |= had_varied != has_varied(column)
+            else:
+                column.nonzeros += 1
+            if column.nonzeros >= column.refresh_at:
+                changes |= self._refresh(column)
+        return changes
+
+    cdef void count_norm(self, const double* values, Py_ssize_t n) noexcept nogil:
+        """Let a standardised row into the mean norm, after `count`."""
+        cdef double norm = 1.0
+        cdef Py_ssize_t i
+        for i in range(n):
+            norm += values[i] * values[i]
+        self.mean_norm += (norm - self.mean_norm) / self.rows
+
+    cdef bint _refresh(self, ColumnScale* column) noexcept nogil:
+        """Compute a column's scale anew; returns whether it is another one."""
+        cdef int64_t rows = self.rows - column.birth
+        cdef int64_t zeros = column.zeros + self._implied_rows
+        cdef ColumnScale before = column[0]
+        cdef bint has_flipped
+        column.refresh_at = column.nonzeros + 1 + column.nonzeros // REFRESH_PARTS
+        if self.standardises:
+            self._refresh_scale(column, zeros)
+        if self.lists:
+            # the head start again
+            column.is_listed = LISTED_PART * column.nonzeros >= rows + 2 * LISTED_PART or (
+                zeros > 0 and column.nonzeros + zeros < rows
+                and MIXED_PART * column.nonzeros >= rows + 2 * MIXED_PART
+            )
+        has_flipped = (
+            column.is_dense != before.is_dense or column.is_listed != before.is_listed
+        )
+        self.changes += has_flipped
+        return has_flipped or column.center != before.center or column.factor != before.factor
+
+    cdef void _refresh_scale(self, ColumnScale* column, int64_t zeros) noexcept nogil:
+        cdef double nonzeros = <double> column.nonzeros
+        cdef double total = nonzeros + zeros
+        cdef double mean = column.pivot + column.sum / nonzeros
+        cdef double spread = column.sum_squares / nonzeros
+        cdef double variance
+        spread -= (column.sum / nonzeros) * (column.sum / nonzeros)
+        # variance of the mixture of the non-zero values and the zeros
+        variance = nonzeros / total * (spread + zeros / total * mean * mean)
+        column.is_dense = (
+            nonzeros >= DENSE_SHARE * (self.rows - column.birth + HEAD_START)
+            and spread > 0.0 and variance > 1e-300
+        )
+        if column.is_dense:
+            column.center = mean * nonzeros / total
+            column.factor = 1.0 / sqrt(variance)
+        else:
+            column.center = 0.0
+            column.factor = 1.0 / sqrt(mean * mean + (spread if spread > 0.0 else 0.0))
+        if not isfinite(column.center) or not 0.0 < column.factor < HUGE_VAL:
+            # values near the end of the number range: better silent than wrong
+            column.center = column.factor = 0.0
+
+    def snapshot(self):
+        """The statistics as plain arrays and numbers, the same by whichever route they came."""
+        cdef ColumnScale empty
+        memset(&empty, 0, sizeof(ColumnScale))
+        columns = np.asarray(<ColumnScale[:1]> &empty)[:0]
+        if self.size:
+            columns = np.asarray(<ColumnScale[:self.size]> self.columns)
+        columns = columns.copy()
+        columns["zeros"] += self._implied_rows
+        return {"columns": columns, "rows": self.rows, "mean_norm": self.mean_norm}
+
+    def restore(self, state):
+        """Take over what `snapshot` gave; the scaler must be new."""
+        cdef const ColumnScale[::1] columns = state["columns"]
+        self.add_columns(<int32_t> columns.shape[0], 0)
+        if self.size:
+            memcpy(self.columns, &columns[0], self.size * sizeof(ColumnScale))
+        self.rows = state["rows"]
+        self.n_born = self.size
+        self.mean_norm = state["mean_norm"]
+
+
+def check_scaler(scaler, n_columns):
+    """Raise StateError unless `ColumnScaler.restore` can trust a state."""
+    columns = scaler["columns"]
+    require(len(columns) == n_columns, "the number of columns")
+    check_counts(scaler["rows"])
+    check_finite(np.array([scaler["mean_norm"]]), at_least=0.0)
+    for field in ("nonzeros", "birth", "refresh_at"):
+        require((columns[field] >= 0).all(), f"{field} of a column")
+    for field in ("is_dense", "is_listed"):
+        require(np.isin(columns[field], (0, 1)).all(), f"{field} of a column")
+    check_finite(columns, "pivot", "center")
+    check_finite(columns, "factor", at_least=0.0)

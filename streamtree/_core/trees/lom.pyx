@@ -1,0 +1,957 @@
+"""The LOMtree of Choromanska & Langford (2014): Algorithm 1, literally or made for streams."""
+
+cimport cython
+from libc.math cimport floor
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from streamtree._core.kernels.linear cimport Inputs, StepRule, adagrad_step, dot, sgd_step
+from streamtree._core.kernels.losses cimport loss_reach, loss_slope
+from streamtree._core.kernels.rng cimport random_sign
+from streamtree._core.kernels.significance cimport chi_squared_quantile, log_ratio
+from streamtree._core.leaves.leaf cimport LeafModels
+from streamtree._core.splits.scoretest cimport (
+    Candidate, Residuals, SplitFinder, SplitSearch, exported_search, import_search,
+)
+from streamtree._core.store.links cimport ROOT, Link, TreeLinks
+from streamtree._core.store.memory cimport prefetch, regrown_lines, zeroed
+from streamtree._core.store.state cimport export_records, import_records
+from streamtree._core.store.tables cimport (
+    Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
+    table_prefetch, table_reserve, table_sorted_slots,
+)
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.encoding cimport encoded_value
+from streamtree._core.stream.inputs cimport add_absent, find_inputs
+from streamtree._core.stream.row cimport (
+    PLAIN, STANDARD, Example, Prediction, Row, Scratch, View,
+)
+from streamtree._core.trees.tree cimport Tree
+
+import numpy as np
+
+from streamtree._core.splits.scoretest import check_searches
+from streamtree._core.store.links import check_links
+from streamtree._core.store.state import check_counts, check_finite, require
+from streamtree._core.store.tables import check_tables
+
+cdef enum:
+    MODEL_WIDTH = 2     # weight, sum of squared gradients
+    CLASS_WIDTH = 4     # a ClassRecord
+    PASSAGE_WIDTH = 2   # a Passage
+    PREFETCHED_RECORDS = 32
+    TRAIL_LENGTH = 26   # a Trail fills two cache lines
+    LOOKAHEAD = 2       # levels
+
+# What a row's squared norm is taken to be at least: without it, rows of two or three words learn
+# by leaps.
+cdef double NORM_OFFSET = 4.0
+# scores beyond this carry no information; the bound keeps every sum finite
+cdef double SCORE_LIMIT = 1e9
+# A split that sends less than this share to one side is refused: depth stays logarithmic.
+cdef double MIN_SIDE = 0.02
+cdef double FIXED_POINT = 2.0 ** 40
+
+
+cdef struct Passage:
+    # what a class has left at a node
+    double trained      # n(y): weight of the class that trained the node's model
+    double score_sum    # m(y)
+
+
+cdef struct Trail:
+    Table passages                  # inner node -> Passage
+    # The nodes that the last example of the class passed, by depth, 0 behind the last one. The
+    # next one likely takes the same way: nothing but a hint what to ask memory for.
+    int32_t nodes[TRAIL_LENGTH]
+
+
+cdef struct ClassRecord:
+    # what a leaf knows of a class
+    double votes        # l(y): weight of the class, inherited and seen
+    Passage passage
+    double right        # weight of the class that the model, before training, sent right
+
+
+cdef struct LomNode:
+    double bias                 # the model's offset and its sum of squared gradients
+    double bias_squares
+    double trained              # sum of n(y) over the classes
+    double score_sum            # sum of m(y)
+    double size                 # C: of a leaf, its weight; else the smallest leaf's below
+    # the rest serves leaves
+    double right                # weight that the model, before training, sent right
+    double votes                # sum of l(y)
+    double majority_votes
+    double next_test            # the `trained` at which a leaf next asks whether to split
+    int32_t majority            # the class of most votes; at a new leaf, what its parent says
+    int32_t n_classes           # classes met by the last test
+    int32_t has_model           # the leaf predicts with a model
+    int32_t column              # of a split at a threshold, else -1: the test is linear
+    float threshold
+    int32_t unused              # keeps the struct free of hidden padding
+
+
+cdef struct Node:
+    # a visit needs the first cache line of the two and the table that it points to
+    Table model                 # column -> weight, sum of squared gradients
+    LomNode stats
+    Table classes               # of a leaf: class -> ClassRecord
+    SplitSearch* search         # of a leaf with a model, but the root
+
+
+cdef inline double share_right(const ClassRecord* record, double overall) noexcept nogil:
+    """The share of a class that goes right when its leaf, whose test sent `overall` there, splits.
+    """
+    if record.passage.trained > 0.0:
+        return record.right / record.passage.trained
+    return 1.0 if overall >= 0.5 else 0.0
+
+
+@cython.final
+cdef class LomTree(Tree):
+    """State and algorithm; parameters are validated by `LOMTreeClassifier`.
+
+    Leaves keep a table of their classes, for what they do with it concerns all of them. Of the
+    inner nodes every class keeps a table: what an example of the class reads on its way down
+    then lies together, however many classes there are.
+    """
+
+    cdef TreeLinks tree
+    cdef LeafModels leaves      # None: leaves predict their majority
+    cdef SplitFinder finder     # of thresholds, where leaves have models
+    cdef Node* nodes
+    cdef void* node_block       # the memory in which they lie
+    cdef int32_t capacity
+    cdef Trail* trails          # by class
+    cdef void* trail_block
+    cdef int32_t n_trails
+    cdef readonly Py_ssize_t n_splits
+    cdef readonly Py_ssize_t n_swaps
+    cdef bint paper
+    cdef int loss
+    cdef bint is_seeded
+    cdef uint64_t seed
+    cdef Py_ssize_t max_splits
+    cdef double swap_resistance
+    cdef double learning_rate
+    cdef double decay
+    cdef double grace_period
+    cdef double split_z
+    cdef size_t max_size
+    cdef StepRule rule          # for the example at hand
+
+    def __cinit__(self, LeafModels leaves, *, bint paper, int loss, seed, **settings):
+        self.paper = paper
+        self.loss = loss
+        self.is_seeded = seed is not None
+        self.seed = 0 if seed is None else seed
+        self.views = PLAIN if paper else STANDARD
+        self.leaves = leaves
+        self.finder = SplitFinder(self.seed)
+        if leaves is not None:
+            self.views |= leaves.views
+            self.memo_size = leaves.memo_size
+        self._set(**settings)
+        self.tree = TreeLinks()
+        self._reserve(1)
+        self._clear(ROOT, -1)
+        if leaves is not None:
+            self._open_model(ROOT, -1)
+
+    def _set(self, *, Py_ssize_t max_splits, double swap_resistance, double learning_rate,
+             double decay, double grace_period, double delta, double split_z, size_t max_size):
+        self.max_splits = max_splits
+        self.swap_resistance = swap_resistance
+        self.learning_rate = learning_rate
+        self.decay = decay
+        self.grace_period = grace_period
+        self.split_z = split_z
+        self.max_size = max_size
+        self.finder.configure(grace_period=grace_period, delta=delta)
+
+    def configure(self, *, leaves, **settings):
+        """Set what may change while the tree grows; `leaves` are the settings of the models."""
+        self._set(**settings)
+        if self.leaves is not None:
+            self.leaves.configure(**leaves)
+
+    cdef int bind(self, Context context) except -1:
+        Tree.bind(self, context)
+        self.finder.context = context
+        return 0 if self.leaves is None else self.leaves.bind(context)
+
+    def __dealloc__(self):
+        cdef int32_t node, label
+        if self.tree is not None:
+            for node in range(self.tree.size if self.capacity else 0):
+                table_free(&self.nodes[node].model)
+                table_free(&self.nodes[node].classes)
+                free(self.nodes[node].search)
+        free(self.node_block)
+        for label in range(self.n_trails):
+            table_free(&self.trails[label].passages)
+        free(self.trail_block)
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        cdef int32_t node, label
+        cdef size_t total = self.capacity * sizeof(Node) + self.n_trails * sizeof(Trail)
+        for node in range(self.tree.size):
+            total += table_bytes(&self.nodes[node].model, MODEL_WIDTH)
+            total += table_bytes(&self.nodes[node].classes, CLASS_WIDTH)
+        for label in range(self.n_trails):
+            total += table_bytes(&self.trails[label].passages, PASSAGE_WIDTH)
+        return total + self._model_bytes()
+
+    cdef size_t _model_bytes(self) noexcept nogil:
+        """What leaf models take, with their searches."""
+        cdef int32_t node
+        cdef size_t total = 0
+        if self.leaves is None:
+            return 0
+        for node in range(self.tree.size):
+            total += sizeof(SplitSearch) if self.nodes[node].search != NULL else 0
+        return total + self.leaves.n_bytes()
+
+    cdef int _reserve(self, int32_t capacity) except -1 nogil:
+        if capacity <= self.capacity:
+            return 0
+        capacity += capacity // 2
+        self.nodes = <Node*> regrown_lines(
+            &self.node_block, self.nodes, self.capacity * sizeof(Node), capacity * sizeof(Node)
+        )
+        memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
+        self.capacity = capacity
+        if self.leaves is not None:
+            self.leaves.reserve(capacity)
+        return 0
+
+    cdef int _reserve_trails(self, int32_t size) except -1 nogil:
+        cdef int32_t capacity = size + size // 2
+        if size <= self.n_trails:
+            return 0
+        self.trails = <Trail*> regrown_lines(
+            &self.trail_block, self.trails, self.n_trails * sizeof(Trail),
+            capacity * sizeof(Trail),
+        )
+        memset(&self.trails[self.n_trails], 0, (capacity - self.n_trails) * sizeof(Trail))
+        self.n_trails = capacity
+        return 0
+
+    cdef void _clear(self, int32_t node, int32_t majority) noexcept nogil:
+        """SetNode of the paper, at birth and when a node is recycled: nothing old survives."""
+        table_free(&self.nodes[node].model)
+        table_free(&self.nodes[node].classes)
+        free(self.nodes[node].search)
+        memset(&self.nodes[node], 0, sizeof(Node))
+        if self.leaves is not None:
+            self.leaves.clear(node)
+        self.nodes[node].stats.majority = majority
+        self.nodes[node].stats.next_test = self.grace_period
+        self.nodes[node].stats.column = -1
+
+    # ----------------------------------------------------------------- one example
+
+    cdef inline const View* _view(self, const Row* row) noexcept nogil:
+        return &row.plain if self.paper else &row.standard
+
+    cdef inline double _score(self, int32_t node, const View* view, Scratch* scratch,
+                              Inputs* inputs) noexcept nogil:
+        """h(x) of a node; leaves where the model's records are for a step to follow."""
+        cdef const Table* model = &self.nodes[node].model
+        cdef double score
+        inputs[0] = find_inputs(model, view, scratch)
+        score = self.nodes[node].stats.bias + dot(model.records, inputs)
+        if not score <= SCORE_LIMIT:
+            return SCORE_LIMIT if score > 0 else 0.0
+        return score if score >= -SCORE_LIMIT else -SCORE_LIMIT
+
+    cdef ClassRecord* _class_record(self, int32_t node, int32_t label) except NULL nogil:
+        cdef Table* table = &self.nodes[node].classes
+        cdef int32_t slot = table_find(table, label)
+        if slot < 0:
+            slot = table_insert(table, CLASS_WIDTH, label, self.context.n_labels)
+        return <ClassRecord*> &table.records[<size_t> slot * CLASS_WIDTH]
+
+    cdef inline Passage* _passage(self, int32_t node, int32_t label) except NULL nogil:
+        """What a class has left at an inner node."""
+        cdef Table* table = &self.trails[label].passages
+        cdef int32_t slot = table_find(table, node)
+        if slot < 0:
+            slot = table_insert(table, PASSAGE_WIDTH, node, self.tree.size)
+        return <Passage*> &table.records[<size_t> slot * PASSAGE_WIDTH]
+
+    cdef void expect(self, int32_t label) noexcept nogil:
+        if 0 <= label < self.n_trails:
+            prefetch(&self.trails[label].passages)
+            prefetch(&self.trails[label].nodes[TRAIL_LENGTH - 1])
+
+    cdef void approach(self, int32_t label) noexcept nogil:
+        cdef const Trail* trail
+        cdef int32_t depth, node = ROOT
+        if not 0 <= label < self.n_trails:
+            return
+        trail = &self.trails[label]
+        table_prefetch(&trail.passages, PASSAGE_WIDTH, ROOT)
+        for depth in range(1, TRAIL_LENGTH):
+            if trail.nodes[depth] <= 0:
+                break
+            node = trail.nodes[depth]
+            prefetch(&self.nodes[node])
+            table_prefetch(&trail.passages, PASSAGE_WIDTH, node)
+        if node != ROOT:
+            # the last one was a leaf, whose size is compared with that of its sibling
+            prefetch(&self.nodes[node].classes)
+            prefetch(&self.nodes[self.tree.sibling(node)])
+
+    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
+                   Prediction* out) except -1 nogil:
+        cdef int32_t node = ROOT, depth = 0, label = example.label
+        cdef const View* view = self._view(row)
+        cdef double before
+        cdef bint is_right
+        cdef Trail* trail
+        self._reserve_trails(label + 1)
+        trail = &self.trails[label]
+        self._set_rule()
+        while True:
+            if depth < TRAIL_LENGTH - LOOKAHEAD and trail.nodes[depth] == node:
+                if trail.nodes[depth + LOOKAHEAD] > 0:
+                    self._prefetch_tables(trail.nodes[depth + LOOKAHEAD], view, label)
+            else:
+                self._prefetch_below(node, view, label)
+                if depth < TRAIL_LENGTH:
+                    trail.nodes[depth] = node
+            depth += 1
+            if self.tree.links[node].left < 0:
+                if out != NULL and self.leaves is None:
+                    self._say(node, out)
+                    out = NULL
+                if self._learn_leaf(node, row, example, scratch, out):
+                    break
+                # by the paper's algorithm a leaf that splits goes on as an inner node
+            if self.nodes[node].stats.column >= 0:
+                node = self._child(node, self._is_above(node, row))
+                continue
+            is_right = self._train(
+                node, self._passage(node, label), view, example, scratch, &before
+            ) > 0.0
+            if out != NULL and is_right != (before > 0.0):
+                # the step has turned the row round: it was predicted on the other side
+                self._predict_below(self._child(node, not is_right), row, scratch, out)
+                out = NULL
+            node = self._child(node, is_right)
+        if depth < TRAIL_LENGTH:
+            trail.nodes[depth] = 0
+        return 0
+
+    cdef inline int32_t _child(self, int32_t node, bint is_right) noexcept nogil:
+        return self.tree.links[node].right if is_right else self.tree.links[node].left
+
+    cdef inline bint _is_above(self, int32_t node, const Row* row) noexcept nogil:
+        cdef const LomNode* stats = &self.nodes[node].stats
+        return encoded_value(row, stats.column) > stats.threshold
+
+    cdef inline void _set_rule(self) noexcept nogil:
+        """How to step on the example at hand."""
+        self.rule.rate = self.learning_rate
+        self.rule.decay = self.decay
+        # far below the square of any gradient that matters; it makes 0/0 a 0
+        self.rule.prior = 1e-300
+        if not self.paper:
+            # longer rows take smaller steps, short ones not much larger
+            self.rule.rate /= self.context.scaler.mean_norm + NORM_OFFSET
+
+    cdef inline void _prefetch_below(self, int32_t node, const View* view,
+                                     int32_t label) noexcept nogil:
+        """Ask for what a visit to either child needs, and for the heads of the grandchildren.
+
+        A large tree does not fit the caches; the score of this node takes about as long to
+        compute as memory takes to answer. A label of -1 reads no class records.
+        """
+        cdef const Link* link = &self.tree.links[node]
+        if link.left >= 0:
+            self._prefetch_tables(link.left, view, label)
+            self._prefetch_tables(link.right, view, label)
+            self._prefetch_heads(link.left)
+            self._prefetch_heads(link.right)
+
+    cdef inline void _prefetch_tables(self, int32_t node, const View* view,
+                                      int32_t label) noexcept nogil:
+        cdef const Table* model = &self.nodes[node].model
+        cdef Py_ssize_t i
+        if label >= 0:
+            if self.tree.links[node].left < 0:
+                table_prefetch(&self.nodes[node].classes, CLASS_WIDTH, label)
+            else:
+                table_prefetch(&self.trails[label].passages, PASSAGE_WIDTH, node)
+        if model.keys == NULL:
+            # four records to a cache line; long rows are left to the hardware
+            for i in range(0, min(view.n, PREFETCHED_RECORDS), 4):
+                prefetch(&model.records[MODEL_WIDTH * i])
+            # the table need not begin where a cache line does
+            prefetch(&model.records[MODEL_WIDTH * min(view.n, PREFETCHED_RECORDS)])
+
+    cdef inline void _prefetch_heads(self, int32_t node) noexcept nogil:
+        cdef const Link* link = &self.tree.links[node]
+        if link.left >= 0:
+            prefetch(&self.nodes[link.left])
+            prefetch(&self.nodes[link.right])
+
+    cdef void _vote(self, int32_t node, ClassRecord* record, int32_t label,
+                    double weight) noexcept nogil:
+        cdef LomNode* stats = &self.nodes[node].stats
+        record.votes += weight
+        stats.votes += weight
+        if record.votes >= stats.majority_votes:
+            stats.majority_votes = record.votes
+            stats.majority = label
+
+    cdef bint _learn_leaf(self, int32_t node, const Row* row, const Example* example,
+                          Scratch* scratch, Prediction* out) except -1 nogil:
+        """Learn an example at a leaf; returns False if the leaf split and the example goes on.
+
+        `out` is NULL unless the leaf may have a model; then what it says is written to it. A leaf
+        with a model splits at a threshold where that errs differently on either side; only the
+        root has a linear test as well, for the first split is always one.
+        """
+        cdef LomNode* stats = &self.nodes[node].stats
+        cdef ClassRecord* record
+        cdef double before
+        if self.leaves is not None:
+            self._learn_model(node, row, example, scratch, out)
+        record = self._class_record(node, example.label)
+        self._vote(node, record, example.label, example.weight)
+        if self.paper:
+            if self._is_mixed(node) and self._split(node):
+                return False
+            self._resize(node, stats.size + example.weight)
+            return True
+        self._resize(node, stats.votes)
+        if stats.has_model and node != ROOT:
+            self._search(node, row, example, scratch)
+            return True
+        if self.n_splits >= self.max_splits and not self._is_swap_worth(node, ROOT):
+            return True
+        # A leaf trains its test before it splits, so that there is something to judge.
+        self._train(node, &record.passage, self._view(row), example, scratch, &before)
+        if before > 0.0:
+            record.right += example.weight
+            stats.right += example.weight
+        if stats.trained >= stats.next_test:
+            # a test reads every class of the leaf: many classes, fewer tests
+            stats.next_test = stats.trained + max(self.grace_period, 0.25 * stats.n_classes)
+            if self._separates_classes(node):
+                self._split(node)
+        return True
+
+    cdef int _learn_model(self, int32_t node, const Row* row, const Example* example,
+                          Scratch* scratch, Prediction* out) except -1 nogil:
+        """Let the model of a leaf learn, until there are too many classes for it."""
+        cdef LomNode* stats = &self.nodes[node].stats
+        if not stats.has_model:
+            if out != NULL:
+                self._say(node, out)
+            return 0
+        if out != NULL:
+            self._say_model(node, row, scratch, out)
+        if not self.leaves.learn(node, row, example, scratch, NULL):
+            self._drop_model(node)
+        return 0
+
+    cdef void _drop_model(self, int32_t node) noexcept nogil:
+        self.leaves.clear(node)
+        free(self.nodes[node].search)
+        self.nodes[node].search = NULL
+        self.nodes[node].stats.has_model = False
+
+    cdef int _open_model(self, int32_t node, int32_t parent) except -1 nogil:
+        """Give a leaf a model, that of its parent if there is one, as long as there is room."""
+        cdef bint clones = parent >= 0 and self.nodes[parent].stats.has_model
+        cdef size_t size = self._model_bytes() if parent >= 0 else 0
+        if clones:
+            size += self.leaves.bytes_of(parent)
+        if size > self.max_size:
+            return 0
+        if clones:
+            self.leaves.clone(parent, node)
+        else:
+            self.leaves.open(node)
+        self.nodes[node].stats.has_model = True
+        if node != ROOT:
+            self.nodes[node].search = <SplitSearch*> zeroed(sizeof(SplitSearch))
+        return 0
+
+    cdef int _search(self, int32_t node, const Row* row, const Example* example,
+                     Scratch* scratch) except -1 nogil:
+        """Let a leaf with a model look for a threshold, and split there once it is found."""
+        cdef SplitSearch* search = self.nodes[node].search
+        cdef Residuals residuals
+        cdef const Candidate* best
+        cdef Candidate found
+        self.leaves.residuals(node, scratch, &residuals)
+        if residuals.n == 0:
+            return 0
+        self.finder.watch(search, node, row, &residuals, example.weight)
+        best = self.finder.found(search)
+        if best == NULL or self._model_bytes() + self.leaves.bytes_of(node) > self.max_size:
+            return 0
+        found = best[0]
+        if self._split(node, found.weight / search.watched):
+            self.nodes[node].stats.column = found.column
+            self.nodes[node].stats.threshold = found.threshold
+        return 0
+
+    cdef double _train(self, int32_t node, Passage* passage, const View* view,
+                       const Example* example, Scratch* scratch,
+                       double* before) except? -1 nogil:
+        """One step towards the label's side; returns the score then, leaves the one before."""
+        cdef LomNode* stats = &self.nodes[node].stats
+        cdef Table* model = &self.nodes[node].model
+        cdef Inputs inputs
+        cdef double score, updated, target, slope, counted, weight = example.weight
+        cdef bint goes_left
+        before[0] = updated = score = self._score(node, view, scratch, &inputs)
+        # E > e(y) with the quotients multiplied out; while n(y) = 0, e(y) counts as 0
+        if passage.trained > 0.0:
+            goes_left = stats.score_sum * passage.trained > passage.score_sum * stats.trained
+        else:
+            goes_left = stats.score_sum > 0.0
+        target = -1.0 if goes_left else 1.0
+        if self.is_seeded and passage.trained == 0:
+            target = random_sign(self.seed, node, example.label)
+        slope = weight * loss_slope(self.loss, score, target)
+        if slope != 0.0:
+            add_absent(model, MODEL_WIDTH, self.context.n_columns, view, &inputs)
+            if self.paper:
+                updated += sgd_step(&stats.bias, model.records, &inputs, slope, self.rule.rate)
+            else:
+                self.rule.reach = loss_reach(self.loss, score, target)
+                updated += adagrad_step(&stats.bias, model.records, &inputs, slope, &self.rule)
+        # The paper counts the updated score. The score before the update measures better: it
+        # is what an example that is not learned would get.
+        counted = updated if self.paper else score
+        passage.trained += weight
+        passage.score_sum += weight * counted
+        stats.trained += weight
+        stats.score_sum += weight * counted
+        return updated
+
+    # --------------------------------------------------------------- growth and swaps
+
+    cdef bint _is_mixed(self, int32_t node) noexcept nogil:
+        """Whether a leaf has seen at least two classes."""
+        return self.nodes[node].stats.majority_votes < self.nodes[node].stats.votes
+
+    cdef bint _separates_classes(self, int32_t node) noexcept nogil:
+        """Whether the leaf's model sends the classes to different sides, beyond chance.
+
+        Likelihood-ratio (G) test of independence between class and side, on the sides that
+        the model gave before it trained on each example; Wilson & Hilferty's approximation
+        of the chi-squared quantile.
+        """
+        cdef LomNode* stats = &self.nodes[node].stats
+        cdef const Table* table = &self.nodes[node].classes
+        cdef const ClassRecord* records = <const ClassRecord*> table.records
+        cdef double share = stats.right / stats.trained
+        cdef double right, left, term
+        # in units of 2^-40: a sum of integers does not depend on the order of the classes
+        cdef int64_t statistic = 0
+        cdef int32_t slot
+        cdef int n_classes = 0
+        for slot in range(table.capacity):
+            if records[slot].passage.trained <= 0.0:
+                continue
+            n_classes += 1
+            right = records[slot].right
+            left = records[slot].passage.trained - right
+            term = log_ratio(right, records[slot].passage.trained * share)
+            if left > 0.0:
+                term += log_ratio(left, records[slot].passage.trained * (1.0 - share))
+            statistic += <int64_t> (term / stats.trained * FIXED_POINT)
+        stats.n_classes = n_classes
+        if n_classes < 2 or share <= MIN_SIDE or share >= 1.0 - MIN_SIDE:
+            return False
+        return (
+            2.0 * stats.trained * (statistic / FIXED_POINT)
+            > chi_squared_quantile(n_classes - 1, self.split_z)
+        )
+
+    cdef bint _is_swap_worth(self, int32_t node, int32_t smallest) noexcept nogil:
+        """C_j - max_i l_j(i) > R_S (C_s + 1): the leaf needs a split more than s its place."""
+        return (
+            self.nodes[node].stats.size - self.nodes[node].stats.majority_votes
+            > self.swap_resistance * (self.nodes[smallest].stats.size + 1.0)
+        )
+
+    cdef int32_t _smallest_leaf(self) noexcept nogil:
+        """The leaf to recycle, -1 if there is none. Its parent is never the root.
+
+        A child of the root has no grandparent that could adopt its sibling: recycling it
+        would lose the root, and with it the tree.
+        """
+        cdef int32_t left = self.tree.links[ROOT].left, right = self.tree.links[ROOT].right
+        cdef int32_t node
+        if left < 0:
+            return -1
+        if self.tree.links[left].left < 0:
+            node = right
+        elif self.tree.links[right].left < 0:
+            node = left
+        else:
+            node = self._smaller(left, right)
+        if self.tree.links[node].left < 0:
+            return -1
+        while self.tree.links[node].left >= 0:
+            node = self._smaller(self.tree.links[node].left, self.tree.links[node].right)
+        return node
+
+    cdef inline int32_t _smaller(self, int32_t left, int32_t right) noexcept nogil:
+        return right if self.nodes[right].stats.size < self.nodes[left].stats.size else left
+
+    cdef bint _find_children(self, int32_t node, int32_t* left, int32_t* right) except -1 nogil:
+        """Attach two children to a leaf, new or recycled ones; returns whether there are any."""
+        cdef int32_t smallest, sibling
+        if self.n_splits < self.max_splits:
+            self._reserve(self.tree.size + 2)
+            self.tree.reserve(self.tree.size + 2)
+            left[0] = self.tree.add(node)
+            right[0] = self.tree.add(node)
+            self.n_splits += 1
+        else:
+            smallest = self._smallest_leaf()
+            if smallest < 0 or not self._is_swap_worth(node, smallest):
+                return False
+            left[0], right[0] = smallest, self.tree.links[smallest].parent
+            sibling = self.tree.sibling(smallest)
+            self.tree.detach(smallest)
+            self._forget_passages(right[0])
+            self._update_smallest(sibling)
+            self.n_swaps += 1
+        self._clear(left[0], self.nodes[node].stats.majority)
+        self._clear(right[0], self.nodes[node].stats.majority)
+        self.tree.attach(node, left[0], right[0])
+        return True
+
+    cdef bint _split(self, int32_t node, double share=-1.0) except -1 nogil:
+        """Split a leaf; returns whether it got children.
+
+        `share` is that of all classes that goes right, or -1: each by the leaf's linear test.
+        """
+        cdef int32_t left, right
+        if not self._find_children(node, &left, &right):
+            return False
+        if self.paper:
+            self.nodes[left].stats.size = floor(0.5 * self.nodes[node].stats.size)
+            self.nodes[right].stats.size = self.nodes[node].stats.size - self.nodes[left].stats.size
+        else:
+            self._bequeath(node, left, right, share)
+        self._hand_over_passages(node)
+        self._update_smallest(left)
+        if self.leaves is not None:
+            self._open_model(left, node)
+            self._open_model(right, node)
+            self._drop_model(node)
+        return True
+
+    cdef int _bequeath(self, int32_t node, int32_t left, int32_t right,
+                       double same) except -1 nogil:
+        """Hand a leaf's votes to its children, each class by the share that went each way.
+
+        A class that the leaf inherited and has not met since goes whole to the side of the most
+        examples: split, such classes would fill the tables of a subtree with shreds of votes.
+        """
+        cdef const Table* table = &self.nodes[node].classes
+        cdef const ClassRecord* record
+        cdef int32_t label
+        cdef double share, overall = 0.5
+        cdef Py_ssize_t i, n, n_left = 0, n_right = 0
+        cdef int32_t* slots = table_sorted_slots(table, CLASS_WIDTH, &n)
+        if same < 0.0:
+            overall = self.nodes[node].stats.right / self.nodes[node].stats.trained
+        for i in range(n):
+            share = same
+            if same < 0.0:
+                share = share_right(&(<const ClassRecord*> table.records)[slots[i]], overall)
+            n_left += share < 1.0
+            n_right += share > 0.0
+        table_reserve(&self.nodes[left].classes, CLASS_WIDTH, n_left, self.context.n_labels)
+        table_reserve(&self.nodes[right].classes, CLASS_WIDTH, n_right, self.context.n_labels)
+        for i in range(n):
+            record = &(<const ClassRecord*> table.records)[slots[i]]
+            label = slots[i] if table.keys == NULL else table.keys[slots[i]]
+            share = share_right(record, overall) if same < 0.0 else same
+            if share > 0.0:
+                self._vote(right, self._class_record(right, label), label, share * record.votes)
+            if share < 1.0:
+                self._vote(
+                    left, self._class_record(left, label), label, (1.0 - share) * record.votes
+                )
+        free(slots)
+        self.nodes[left].stats.size = self.nodes[left].stats.votes
+        self.nodes[right].stats.size = self.nodes[right].stats.votes
+        return 0
+
+    cdef int _hand_over_passages(self, int32_t node) except -1 nogil:
+        """Now that a leaf is an inner node, its classes keep what they left there."""
+        cdef Table* table = &self.nodes[node].classes
+        cdef const ClassRecord* records = <const ClassRecord*> table.records
+        cdef int32_t slot
+        for slot in range(table.capacity):
+            if records[slot].passage.trained > 0.0:
+                self._passage(
+                    node, slot if table.keys == NULL else table.keys[slot]
+                )[0] = records[slot].passage
+        table_free(table)
+        return 0
+
+    cdef void _forget_passages(self, int32_t node) noexcept nogil:
+        """Before an inner node is recycled: a zero record is as good as none."""
+        cdef int32_t label, slot, ahead
+        for label in range(self.n_trails):
+            # one after the other, each would wait for memory
+            ahead = min(label + 16, self.n_trails - 1)
+            table_prefetch(&self.trails[ahead].passages, PASSAGE_WIDTH, node)
+            slot = table_find(&self.trails[label].passages, node)
+            if slot >= 0:
+                memset(
+                    &self.trails[label].passages.records[<size_t> slot * PASSAGE_WIDTH], 0,
+                    sizeof(Passage),
+                )
+
+    cdef void _resize(self, int32_t leaf, double size) noexcept nogil:
+        self.nodes[leaf].stats.size = size
+        self._update_smallest(leaf)
+
+    cdef void _update_smallest(self, int32_t node) noexcept nogil:
+        """UpdateC of the paper: carry a changed size upwards for as far as it matters."""
+        cdef int32_t parent = self.tree.links[node].parent
+        cdef double smallest
+        while parent >= 0:
+            smallest = min(
+                self.nodes[self.tree.links[parent].left].stats.size,
+                self.nodes[self.tree.links[parent].right].stats.size,
+            )
+            if self.nodes[parent].stats.size == smallest:
+                return
+            self.nodes[parent].stats.size = smallest
+            parent = self.tree.links[parent].parent
+
+    # -------------------------------------------------------------------- prediction
+
+    cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
+        return self._leaf_below(ROOT, row, scratch)
+
+    cdef int32_t _leaf_below(self, int32_t node, const Row* row,
+                             Scratch* scratch) noexcept nogil:
+        cdef const View* view = self._view(row)
+        cdef Inputs inputs
+        while self.tree.links[node].left >= 0:
+            if self.nodes[node].stats.column >= 0:
+                node = self._child(node, self._is_above(node, row))
+                continue
+            self._prefetch_below(node, view, -1)
+            node = self._child(node, self._score(node, view, scratch, &inputs) > 0.0)
+        return node
+
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        self._predict_below(ROOT, row, scratch, out)
+
+    cdef void _predict_below(self, int32_t node, const Row* row, Scratch* scratch,
+                             Prediction* out) noexcept nogil:
+        node = self._leaf_below(node, row, scratch)
+        if self.nodes[node].stats.has_model:
+            self._say_model(node, row, scratch, out)
+        else:
+            self._say(node, out)
+
+    cdef void _say_model(self, int32_t node, const Row* row, Scratch* scratch,
+                         Prediction* out) noexcept nogil:
+        """What the model of a leaf says, and one vote that is everybody's."""
+        cdef double votes = self.nodes[node].stats.votes
+        cdef int32_t label, n_labels = self.context.n_labels
+        if out.shares != NULL:
+            memset(out.shares, 0, n_labels * sizeof(double))
+        if not self.leaves.predict(node, row, scratch, out):
+            self._say(node, out)
+            return
+        if out.shares != NULL:
+            for label in range(n_labels):
+                out.shares[label] = (
+                    (votes * out.shares[label] + 1.0 / n_labels) / (votes + 1.0)
+                )
+
+    cdef void _say(self, int32_t node, Prediction* out) noexcept nogil:
+        """The majority; class shares of the leaf and a pseudo-vote.
+
+        Half of the pseudo-vote is the majority's, half everyone's: the majority is the most
+        likely class also among equals and at a new leaf.
+        """
+        cdef int32_t label, slot, n_labels = self.context.n_labels
+        cdef const LomNode* stats = &self.nodes[node].stats
+        cdef const Table* table = &self.nodes[node].classes
+        cdef const ClassRecord* records = <const ClassRecord*> table.records
+        cdef double total = stats.votes + 1.0
+        out.label = stats.majority
+        if out.shares == NULL:
+            return
+        for label in range(n_labels):
+            out.shares[label] = 0.5 / n_labels / total
+        out.shares[stats.majority] += 0.5 / total
+        for slot in range(table.capacity):
+            if records[slot].votes > 0.0:
+                label = slot if table.keys == NULL else table.keys[slot]
+                out.shares[label] += records[slot].votes / total
+
+    cdef list top_shares(self, const Row* row, Scratch* scratch, Py_ssize_t count):
+        """Costs O(classes of the leaf)."""
+        cdef int32_t slot, label, majority, node = self.leaf(row, scratch)
+        cdef const Table* table = &self.nodes[node].classes
+        cdef double total, rest
+        if self.nodes[node].stats.has_model:
+            return None
+        majority = self.nodes[node].stats.majority
+        total = self.nodes[node].stats.votes + 1.0
+        rest = 0.5 / self.context.n_labels / total
+        shares = {majority: rest + 0.5 / total}
+        for slot in range(table.capacity):
+            if table.records[<size_t> slot * CLASS_WIDTH] > 0.0:
+                label = slot if table.keys == NULL else table.keys[slot]
+                shares[label] = (
+                    shares.get(label, rest) + table.records[<size_t> slot * CLASS_WIDTH] / total
+                )
+        top = sorted(shares.items(), key=lambda item: (-item[1], item[0]))[:count]
+        # the labels that the leaf never met are all alike
+        for label in range(self.context.n_labels):
+            if len(top) >= count:
+                break
+            if label not in shares:
+                top.append((label, rest))
+        return top
+
+    # ------------------------------------------------------------------------- state
+
+    @property
+    def n_nodes(self):
+        """Number of nodes, leaves included."""
+        return self.tree.size
+
+    cdef list path(self, const Row* row, Scratch* scratch):
+        cdef int32_t node = ROOT
+        cdef const View* view = self._view(row)
+        cdef Inputs inputs
+        cdef double score
+        nodes = []
+        while self.tree.links[node].left >= 0:
+            if self.nodes[node].stats.column >= 0:
+                score = encoded_value(row, self.nodes[node].stats.column)
+                score -= self.nodes[node].stats.threshold
+            else:
+                score = self._score(node, view, scratch, &inputs)
+            nodes.append((node, score))
+            node = self._child(node, score > 0.0)
+        return [*nodes, (node, None)]
+
+    def depths(self):
+        """The depth of every node, as an int32 array of shape (n_nodes,)."""
+        return self.tree.depths()
+
+    def mean_depth(self):
+        """The depth of the leaves, weighted by the examples that each has seen."""
+        is_leaf = self.tree.state()["left"] < 0
+        depths, weights = self.tree.depths()[is_leaf], self._stats()["votes"][is_leaf]
+        total = weights.sum()
+        return float((depths * weights).sum() / total) if total > 0 else 0.0
+
+    def _stats(self):
+        """The statistics of all nodes as a record array of shape (n_nodes,)."""
+        cdef LomNode blank
+        cdef LomNode[::1] view = <LomNode[:1]> &blank
+        return export_records(
+            &self.nodes[0].stats, sizeof(Node), self.tree.size, np.asarray(view).dtype
+        )
+
+    cdef dict state(self):
+        cdef int32_t node, label
+        cdef TableExport models = TableExport(MODEL_WIDTH)
+        cdef TableExport classes = TableExport(CLASS_WIDTH)
+        cdef TableExport passages = TableExport(PASSAGE_WIDTH)
+        for node in range(self.tree.size):
+            models.add(&self.nodes[node].model)
+            classes.add(&self.nodes[node].classes)
+        self._reserve_trails(self.context.n_labels)
+        for label in range(self.context.n_labels):
+            passages.add(&self.trails[label].passages)
+        return {
+            "links": self.tree.state(),
+            "nodes": self._stats(),
+            "models": models.arrays(),
+            "classes": classes.arrays(),
+            "passages": passages.arrays(),
+            "n_splits": self.n_splits,
+            "n_swaps": self.n_swaps,
+            "leaves": None if self.leaves is None else self.leaves.state(self.tree.size),
+            "searches": [
+                {"node": node, **exported_search(self.nodes[node].search)}
+                for node in range(self.tree.size) if self.nodes[node].search != NULL
+            ],
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        cdef int32_t node, label
+        self.tree.take_state(state["links"])
+        self._reserve(self.tree.size)
+        import_records(&self.nodes[0].stats, sizeof(Node), state["nodes"])
+        for node in range(self.tree.size):
+            import_table(
+                &self.nodes[node].model, MODEL_WIDTH, self.context.n_columns, state["models"], node
+            )
+            import_table(
+                &self.nodes[node].classes, CLASS_WIDTH, self.context.n_labels, state["classes"],
+                node,
+            )
+        self._reserve_trails(self.context.n_labels)
+        for label in range(self.context.n_labels):
+            import_table(
+                &self.trails[label].passages, PASSAGE_WIDTH, self.tree.size, state["passages"],
+                label,
+            )
+        self.n_splits = state["n_splits"]
+        self.n_swaps = state["n_swaps"]
+        if self.leaves is not None:
+            self.leaves.take_state(state["leaves"])
+        for search in state["searches"]:
+            node = search["node"]
+            self.nodes[node].search = <SplitSearch*> zeroed(sizeof(SplitSearch))
+            import_search(self.nodes[node].search, search)
+        return 0
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        nodes, left = state["nodes"], state["links"]["left"]
+        check_links(state["links"])
+        require(len(nodes) == len(left), "the number of nodes")
+        check_tables(state["models"], len(nodes), n_columns, MODEL_WIDTH)
+        check_tables(state["classes"], len(nodes), n_outputs, CLASS_WIDTH)
+        check_tables(state["passages"], n_outputs, len(nodes), PASSAGE_WIDTH)
+        check_counts(state["n_splits"], state["n_swaps"])
+        require(2 * state["n_splits"] + 1 == len(nodes), "the number of splits")
+        check_finite(
+            nodes, "trained", "right", "size", "votes", "majority_votes", "next_test", at_least=0
+        )
+        # a model that has learned something has a majority in every node
+        known = nodes["majority"] >= 0 if n_outputs else nodes["majority"] == -1
+        require((known & (nodes["majority"] < n_outputs)).all(), "the majority of a node")
+        modelled = set()
+        if self.leaves is not None:
+            modelled = self.leaves.check_state(
+                state["leaves"], len(nodes), n_columns, n_outputs
+            )
+        require(((left < 0) | (nodes["has_model"] == 0)).all(), "a model of an inner node")
+        is_modelled = set(nodes["has_model"].nonzero()[0].tolist())
+        require(is_modelled == modelled, "the model of a leaf")
+        columns = nodes["column"]
+        require(((columns >= -1) & (columns < n_columns)).all(), "a column of a split")
+        require((columns[(left < 0) | (self.leaves is None)] == -1).all(), "a split of a leaf")
+        check_finite(nodes, "threshold")
+        check_searches(state["searches"], modelled - {ROOT}, n_columns)

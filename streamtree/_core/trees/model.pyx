@@ -1,0 +1,313 @@
+"""The model tree: leaves predict with models, and split where their models err differently."""
+
+cimport cython
+from libc.stdint cimport int32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from streamtree._core.leaves.leaf cimport LeafModels
+from streamtree._core.splits.scoretest cimport (
+    Candidate, Residuals, SplitFinder, SplitSearch, exported_search, import_search,
+)
+from streamtree._core.store.links cimport ROOT, TreeLinks
+from streamtree._core.store.memory cimport regrown, zeroed
+from streamtree._core.store.state cimport export_records, import_records
+from streamtree._core.store.tables cimport (
+    Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
+    table_sorted_slots,
+)
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.encoding cimport encoded_value
+from streamtree._core.stream.row cimport ENCODED, Example, Prediction, Row, Scratch
+from streamtree._core.trees.tree cimport Tree
+
+import numpy as np
+
+from streamtree._core.splits.scoretest import check_searches
+from streamtree._core.store.links import check_links
+from streamtree._core.store.state import check_finite, require
+from streamtree._core.store.tables import check_tables
+
+
+cdef struct ModelNode:
+    double votes            # of a leaf: weight of its examples, inherited and seen
+    double majority_votes
+    float threshold         # of a split
+    int32_t column          # of a split, else -1
+    int32_t majority        # the class of most votes; of a new leaf what its parent says
+    int32_t unused          # keeps the struct free of hidden padding
+
+
+cdef struct Node:
+    ModelNode stats
+    SplitSearch* search     # of a leaf
+    Table classes           # of a leaf: class -> votes
+
+
+@cython.final
+cdef class ModelTree(Tree):
+    """Splits at thresholds of standardised columns; a split copies the model of its leaf."""
+
+    cdef TreeLinks links
+    cdef LeafModels leaves
+    cdef SplitFinder finder
+    cdef Node* nodes
+    cdef int32_t capacity
+    cdef size_t max_size
+
+    def __cinit__(self, LeafModels leaves, *, uint64_t seed, **settings):
+        self.leaves = leaves
+        self.views = ENCODED | leaves.views
+        self.memo_size = leaves.memo_size
+        self.finder = SplitFinder(seed)
+        self._set(**settings)
+        self.links = TreeLinks()
+        self._reserve(1)
+        self._open(ROOT, -1)
+        self.leaves.open(ROOT)
+
+    def _set(self, *, double grace_period, double delta, size_t max_size):
+        self.max_size = max_size
+        self.finder.configure(grace_period=grace_period, delta=delta)
+
+    def configure(self, *, leaves, **settings):
+        """Set what may change while the tree grows; `leaves` are the settings of the models."""
+        self._set(**settings)
+        self.leaves.configure(**leaves)
+
+    def __dealloc__(self):
+        cdef int32_t node
+        for node in range(self.capacity):
+            free(self.nodes[node].search)
+            table_free(&self.nodes[node].classes)
+        free(self.nodes)
+
+    cdef int bind(self, Context context) except -1:
+        Tree.bind(self, context)
+        self.finder.context = context
+        return self.leaves.bind(context)
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        cdef int32_t node
+        cdef size_t total = self.capacity * sizeof(Node) + self.leaves.n_bytes()
+        for node in range(self.links.size):
+            total += table_bytes(&self.nodes[node].classes, 1)
+        return total + self.search_bytes()
+
+    cdef size_t search_bytes(self) noexcept nogil:
+        """Every leaf searches."""
+        return (self.links.size + 1) // 2 * sizeof(SplitSearch)
+
+    cdef int _reserve(self, int32_t capacity) except -1 nogil:
+        if capacity <= self.capacity:
+            return 0
+        capacity += capacity // 2
+        self.nodes = <Node*> regrown(self.nodes, capacity * sizeof(Node))
+        memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
+        self.capacity = capacity
+        return self.leaves.reserve(capacity)
+
+    cdef int _open(self, int32_t node, int32_t majority) except -1 nogil:
+        """Make a new node a leaf that searches for its split."""
+        self.nodes[node].stats.column = -1
+        self.nodes[node].stats.majority = majority
+        self.nodes[node].search = <SplitSearch*> zeroed(sizeof(SplitSearch))
+        return 0
+
+    # ------------------------------------------------------------------------- one example
+
+    cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
+        cdef int32_t node = ROOT
+        cdef const ModelNode* stats
+        while self.links.links[node].left >= 0:
+            stats = &self.nodes[node].stats
+            if encoded_value(row, stats.column) > stats.threshold:
+                node = self.links.links[node].right
+            else:
+                node = self.links.links[node].left
+        return node
+
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        cdef int32_t node = self.leaf(row, scratch)
+        out.label = -1
+        if out.shares != NULL:
+            memset(out.shares, 0, self.context.n_labels * sizeof(double))
+        self.leaves.predict(node, row, scratch, out)
+        self._complete(node, out)
+
+    cdef void _complete(self, int32_t node, Prediction* out) noexcept nogil:
+        """What the tree says where the models of a leaf said this, or nothing.
+
+        One vote is everybody's: no class that was ever met is impossible.
+        """
+        cdef const ModelNode* stats = &self.nodes[node].stats
+        cdef const Table* classes = &self.nodes[node].classes
+        cdef int32_t label, slot, n_labels = self.context.n_labels
+        cdef double total = stats.votes + 1.0
+        if out.shares != NULL:
+            for label in range(n_labels):
+                out.shares[label] = (stats.votes * out.shares[label] + 1.0 / n_labels) / total
+        if out.label >= 0:
+            return
+        out.label = stats.majority
+        for slot in range(classes.capacity if out.shares != NULL else 0):
+            if classes.records[slot] > 0.0:
+                label = slot if classes.keys == NULL else classes.keys[slot]
+                out.shares[label] += classes.records[slot] / total
+
+    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
+                   Prediction* out) except -1 nogil:
+        cdef int32_t node = self.leaf(row, scratch)
+        cdef Residuals residuals
+        cdef bint has_room
+        if out != NULL and out.shares != NULL:
+            memset(out.shares, 0, self.context.n_labels * sizeof(double))
+        has_room = self.leaves.learn(node, row, example, scratch, out)
+        if out != NULL:
+            self._complete(node, out)
+        self._vote(node, example.label, example.weight)
+        residuals.n = 0
+        if has_room:
+            self.leaves.residuals(node, scratch, &residuals)
+        if residuals.n == 0:
+            return 0
+        self.finder.watch(self.nodes[node].search, node, row, &residuals, example.weight)
+        return self._split(node, self.finder.found(self.nodes[node].search))
+
+    cdef int _vote(self, int32_t node, int32_t label, double weight) except -1 nogil:
+        cdef ModelNode* stats = &self.nodes[node].stats
+        cdef Table* classes = &self.nodes[node].classes
+        cdef int32_t slot = table_find(classes, label)
+        if slot < 0:
+            slot = table_insert(classes, 1, label, self.context.n_labels)
+        classes.records[slot] += weight
+        stats.votes += weight
+        if classes.records[slot] >= stats.majority_votes:
+            stats.majority_votes = classes.records[slot]
+            stats.majority = label
+        return 0
+
+    cdef int _split(self, int32_t node, const Candidate* best) except -1 nogil:
+        """Split a leaf at the threshold that was found, if there is one and there is room."""
+        cdef int32_t left, right, size = self.links.size
+        cdef double share
+        if best == NULL:
+            return 0
+        if self.search_bytes() + self.leaves.n_bytes() + self.leaves.bytes_of(node) > self.max_size:
+            return 0
+        share = best.weight / self.nodes[node].search.watched
+        self._reserve(size + 2)
+        self.links.reserve(size + 2)
+        left, right = self.links.add(node), self.links.add(node)
+        self._open(left, self.nodes[node].stats.majority)
+        self._open(right, self.nodes[node].stats.majority)
+        self.leaves.clone(node, left)
+        self.leaves.clone(node, right)
+        self.leaves.clear(node)
+        self._bequeath(node, left, right, share)
+        self.nodes[node].stats.column = best.column
+        self.nodes[node].stats.threshold = best.threshold
+        free(self.nodes[node].search)
+        self.nodes[node].search = NULL
+        self.links.attach(node, left, right)
+        return 0
+
+    cdef int _bequeath(self, int32_t node, int32_t left, int32_t right,
+                       double share) except -1 nogil:
+        """Hand a leaf's votes to its children, of every class the same share to the right."""
+        cdef Table* classes = &self.nodes[node].classes
+        cdef int32_t label
+        cdef double votes
+        cdef Py_ssize_t i, n
+        cdef int32_t* slots = table_sorted_slots(classes, 1, &n)
+        for i in range(n):
+            votes = classes.records[slots[i]]
+            label = slots[i] if classes.keys == NULL else classes.keys[slots[i]]
+            self._vote(left, label, (1.0 - share) * votes)
+            self._vote(right, label, share * votes)
+        free(slots)
+        table_free(classes)
+        return 0
+
+    # ------------------------------------------------------------------------------- state
+
+    @property
+    def n_nodes(self):
+        """Number of nodes, leaves included."""
+        return self.links.size
+
+    def depths(self):
+        """The depth of every node, as an int32 array of shape (n_nodes,)."""
+        return self.links.depths()
+
+    cdef list path(self, const Row* row, Scratch* scratch):
+        cdef int32_t node = ROOT
+        cdef double score
+        nodes = []
+        while self.links.links[node].left >= 0:
+            score = encoded_value(row, self.nodes[node].stats.column)
+            score -= self.nodes[node].stats.threshold
+            nodes.append((node, score))
+            if score > 0.0:
+                node = self.links.links[node].right
+            else:
+                node = self.links.links[node].left
+        return [*nodes, (node, None)]
+
+    cdef dict state(self):
+        cdef int32_t node, size = self.links.size
+        cdef TableExport classes = TableExport(1)
+        cdef ModelNode blank
+        cdef ModelNode[::1] view = <ModelNode[:1]> &blank
+        for node in range(size):
+            classes.add(&self.nodes[node].classes)
+        return {
+            "links": self.links.state(),
+            "nodes": export_records(
+                &self.nodes[0].stats, sizeof(Node), size, np.asarray(view).dtype
+            ),
+            "classes": classes.arrays(),
+            "searches": [
+                {"node": node, **exported_search(self.nodes[node].search)}
+                for node in range(size) if self.nodes[node].search != NULL
+            ],
+            "leaves": self.leaves.state(size),
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        cdef int32_t node
+        self.links.take_state(state["links"])
+        self._reserve(self.links.size)
+        import_records(&self.nodes[0].stats, sizeof(Node), state["nodes"])
+        for node in range(self.links.size):
+            import_table(
+                &self.nodes[node].classes, 1, self.context.n_labels, state["classes"], node
+            )
+            free(self.nodes[node].search)
+            self.nodes[node].search = NULL
+        for search in state["searches"]:
+            node = search["node"]
+            self.nodes[node].search = <SplitSearch*> zeroed(sizeof(SplitSearch))
+            import_search(self.nodes[node].search, search)
+        return self.leaves.take_state(state["leaves"])
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        nodes, left = state["nodes"], state["links"]["left"]
+        check_links(state["links"])
+        require(len(nodes) == len(left), "the number of nodes")
+        check_finite(nodes, "votes", "majority_votes", at_least=0)
+        check_finite(nodes, "threshold")
+        columns = nodes["column"]
+        is_leaf = left < 0
+        require((columns[is_leaf] == -1).all(), "a split of a leaf")
+        inner = columns[~is_leaf]
+        require(((inner >= 0) & (inner < n_columns)).all(), "a column of a split")
+        known = nodes["majority"] >= 0 if n_outputs else nodes["majority"] == -1
+        require((known & (nodes["majority"] < n_outputs)).all(), "the majority of a node")
+        check_tables(state["classes"], len(nodes), n_outputs, 1)
+        leaves = set(is_leaf.nonzero()[0].tolist())
+        check_searches(state["searches"], leaves, n_columns)
+        modelled = self.leaves.check_state(
+            state["leaves"], len(nodes), n_columns, n_outputs
+        )
+        require(leaves <= modelled, "a leaf's model")

@@ -1,0 +1,88 @@
+"""Non-greedy oblique trees: a start on the first rows, then joint training."""
+
+cimport cython
+from libc.stdint cimport int32_t
+
+from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
+from streamtree._core.trees.oblique.steps cimport Extremes, ObliqueSteps, Step
+from streamtree._core.trees.oblique.warmup cimport WarmUp
+
+from streamtree._core.store.state import require
+from streamtree._core.trees.oblique.warmup import check_warm_up
+
+
+@cython.final
+cdef class ObliqueTree(ObliqueSteps):
+    """Leaves hold a logit for every class, or a number for every target.
+
+    Without `joins` the warm-up leaves the tree as it was grown greedily, as it does by the paper's
+    algorithm.
+    """
+
+    def __cinit__(self, *, start, Py_ssize_t warm_up, bint is_paper, bint joins=True,
+                  max_norm, learning_rate, fear, decay, **settings):
+        if start == "zeros":
+            self.complete()
+            warm_up = 0
+        self._most_rows = warm_up
+        self.warm_up = WarmUp(warm_up, start == "co2", joins and not is_paper)
+        self.configure(
+            max_norm=max_norm, learning_rate=learning_rate, fear=fear, decay=decay
+        )
+
+    def configure(self, *, double max_norm, double learning_rate, double fear, double decay):
+        """Set what may change while the tree learns."""
+        self.max_norm = max_norm
+        self.learning_rate = learning_rate
+        self.fear = fear
+        self.decay = decay
+
+    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
+                   Prediction* out) except -1 nogil:
+        """Count an example and take the step that it asks for."""
+        cdef Step step = Step(self.view_of(row), scratch, example)
+        cdef int32_t n_targets = self.context.n_targets
+        cdef int32_t home = self.begin(&step)
+        if out != NULL:
+            self.answer(home, out)
+        self.reserve_outputs(n_targets if self.is_regression else example.label + 1)
+        self.reserve_steps()
+        if self.warm_up.n_rows:
+            self.warm_up.rows.add(step.x, example, n_targets if self.is_regression else 0)
+        self.count(example)
+        if self.hold:
+            self._round = self.n_learned // self.hold
+        self.n_learned += 1
+        self.step(&step, home)
+        if self.warm_up.is_due():
+            with gil:
+                self.warm_up.build(self)
+        return 0
+
+    cdef object examine(self, const Row* row, const Example* example, Scratch* scratch):
+        """The fear and the hope leaf of an example, and what they attain."""
+        cdef Step step = Step(self.view_of(row), scratch, example)
+        cdef Extremes found
+        self.find(&step, self.begin(&step), &found)
+        return found.fear, found.hope, found.fear_value, found.hope_value
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return ObliqueSteps.n_bytes(self) + self.warm_up.n_bytes()
+
+    cdef dict state(self):
+        return {**ObliqueSteps.state(self), "warm_up": self.warm_up.state()}
+
+    cdef int take_state(self, dict state) except -1:
+        ObliqueSteps.take_state(self, state)
+        return self.warm_up.take_state(state["warm_up"])
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        ObliqueSteps.check_state(self, state, n_columns, n_outputs)
+        if not self._most_rows:
+            # a tree that starts from zeros is full
+            require(len(state["nodes"]) == self.n_nodes, "the number of nodes")
+        n_own = len(state["totals"])
+        check_warm_up(
+            state["warm_up"], self._most_rows, n_columns,
+            min(n_own, 1) if self.is_regression else n_own, n_own if self.is_regression else 0,
+        )

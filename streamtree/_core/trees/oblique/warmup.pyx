@@ -1,0 +1,272 @@
+"""The first rows of a stream, kept for a while to grow a tree to start from.
+
+Level by level, as for any greedy tree, every node gets the axis-aligned split of the largest gain
+in information (classes) or fall in variance (numbers). CO2 (Norouzi et al. 2015) then turns it into
+an oblique one by the surrogate of a tree of depth 1, before the next level is grown.
+"""
+
+cimport cython
+from libc.math cimport fabs, log
+from libc.stdint cimport int32_t, int64_t
+
+from streamtree._core.splits.greedy cimport GreedySearch
+from streamtree._core.stream.buffers cimport RowBuffer
+from streamtree._core.stream.keptrows cimport KeptRows
+from streamtree._core.stream.row cimport value_of
+from streamtree._core.trees.oblique.nodes cimport split_score
+from streamtree._core.trees.oblique.steps cimport ObliqueSteps
+
+import numpy as np
+
+from streamtree._core.store.state import check_counts, require
+from streamtree._core.stream.keptrows import check_kept
+
+cdef enum:
+    FIRST_BUILD = 32        # rows
+    GROWTH = 4              # after that, whenever there are so many times as many
+    CO2_PASSES = 10
+    REPLAYS = 4             # passes of joint training over the rows after each build
+
+
+@cython.final
+cdef class WarmUp:
+    """Rows as they were learned, until `n_rows` are there."""
+
+    def __cinit__(self, Py_ssize_t n_rows, bint refines, bint joins):
+        self.n_rows = n_rows
+        self.refines = refines
+        self.joins = joins
+        self.rows = KeptRows()
+        self._room = RowBuffer()
+        self.due_at = min(FIRST_BUILD, n_rows)
+
+    cdef bint is_due(self) noexcept nogil:
+        """Whether the tree is to be grown."""
+        return self.n_rows > 0 and self.rows.n >= self.due_at
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return self.rows.n_bytes() + self._room.n_bytes()
+
+    cdef int build(self, ObliqueSteps tree) except -1:
+        """Grow the tree anew from the rows; the last time, let them go."""
+        self._room.reserve(self.rows.longest() + 1)
+        self._scratch.slots = self._room.columns
+        self._scratch.steps = self._room.values
+        # the paper's loss is that of raw targets, so there all have one unit
+        self._search = GreedySearch(
+            self.rows, tree.n_outputs, tree.context.features.names, tree.is_paper
+        )
+        self._grow(tree)
+        if self.joins:
+            tree.complete()
+            self._replay(tree)
+        self._search = None
+        if self.rows.n >= self.n_rows:
+            self.n_rows = 0
+            self.rows.clear()
+            self._room = RowBuffer()
+        else:
+            self.due_at = min(GROWTH * self.due_at, self.n_rows)
+        return 0
+
+    cdef void _read(self, Py_ssize_t row, KeptStep* kept) noexcept nogil:
+        """Make a kept row one that the tree may look at; its parts point to each other."""
+        self.rows.view(row, &kept.x)
+        kept.example = self.rows.example(row)
+        kept.step.x = &kept.x
+        kept.step.example = &kept.example
+        kept.step.scratch = &self._scratch
+
+    cdef int _replay(self, ObliqueSteps tree) except -1:
+        """Train all splits jointly on the rows."""
+        cdef Py_ssize_t i, _pass
+        cdef KeptStep kept
+        for _pass in range(REPLAYS):
+            for i in range(self.rows.n):
+                self._read(i, &kept)
+                tree.step(&kept.step, tree.begin(&kept.step))
+        return 0
+
+    # ------------------------------------------------------------------------- growing
+
+    cdef int _grow(self, ObliqueSteps tree) except -1:
+        cdef int32_t depth = 0
+        tree.plant()
+        tree.set_rates()
+        # the node of every row, -1 for one that ended in a leaf
+        places = np.zeros(self.rows.n, dtype=np.int32)
+        while depth < tree.depth and (places >= 0).any():
+            self._grow_level(tree, places)
+            depth += 1
+        for node in np.unique(places[places >= 0]).tolist():
+            self._set_outputs(tree, node, np.flatnonzero(places == node))
+        return 0
+
+    cdef int _grow_level(self, ObliqueSteps tree, object places) except -1:
+        """Split the nodes in which rows are; `places` follows the rows."""
+        nodes = np.unique(places[places >= 0])
+        position = np.full(tree.shape.size, -1, dtype=np.int32)
+        position[nodes] = np.arange(len(nodes), dtype=np.int32)
+        node_of = np.where(places >= 0, position[places], np.int32(-1))
+        splits = self._search.best_splits(node_of, len(nodes))
+        # the rows of every node, in the order in which they came
+        order = np.argsort(places, kind="stable").astype(np.int64)
+        order = order[np.searchsorted(places[order], 0):]
+        bounds = np.searchsorted(places[order], nodes)
+        for node, members, column, threshold in zip(
+            nodes.tolist(), np.split(order, bounds[1:]), splits["column"].tolist(),
+            splits["threshold"].tolist(), strict=True
+        ):
+            split = {"column": column, "threshold": threshold}
+            if column < 0 or not self._split(tree, node, members, split, places):
+                places[members] = -1
+                self._set_outputs(tree, node, members)
+        return 0
+
+    cdef bint _split(
+        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, dict split,
+        int32_t[::1] node_of
+    ) except -1:
+        """Split a leaf and send its rows on; returns False where all would go one way."""
+        cdef Py_ssize_t i, n_right
+        cdef double plain
+        cdef int32_t left, right
+        cdef signed char[::1] side = np.empty(members.shape[0], dtype=np.int8)
+        self._set_axis(tree, node, members, split)
+        n_right = self._sides(tree, node, members, side)
+        if n_right == 0 or n_right == members.shape[0]:
+            tree.set_split(node, -1, 0.0, 0.0)
+            return False
+        if self.refines:
+            plain = self._search.purity_of_sides(members, side)
+            self._refine(tree, node, members, side)
+            self._sides(tree, node, members, side)
+            # the surrogate bounds the loss but may still end in a worse split
+            if self._search.purity_of_sides(members, side) < plain:
+                self._set_axis(tree, node, members, split)
+                self._sides(tree, node, members, side)
+        left, right = tree.split(node)
+        for i in range(members.shape[0]):
+            node_of[members[i]] = right if side[i] else left
+        return True
+
+    cdef int _set_axis(
+        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, dict split
+    ) except -1:
+        """w . x = factor (x_column - threshold), about 1 in size on the rows."""
+        cdef int32_t column = split["column"]
+        cdef double threshold = split["threshold"], total = 0.0
+        cdef Py_ssize_t i
+        cdef KeptStep kept
+        for i in range(members.shape[0]):
+            self._read(members[i], &kept)
+            total += fabs(value_of(&kept.x, column, 0.0) - threshold)
+        return tree.set_split(node, column, threshold, members.shape[0] / total)
+
+    cdef Py_ssize_t _sides(
+        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, signed char[::1] side
+    ) noexcept:
+        """Find the side of every row; returns how many go right."""
+        cdef Py_ssize_t i, n_right = 0
+        cdef KeptStep kept
+        for i in range(members.shape[0]):
+            self._read(members[i], &kept)
+            side[i] = split_score(&tree.nodes[node], &kept.x, &self._scratch) > 0.0
+            n_right += side[i]
+        return n_right
+
+    # ----------------------------------------------------------------------------- CO2
+
+    cdef int _refine(
+        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, signed char[::1] side
+    ) except -1:
+        """CO2: SGD on the surrogate (or from fear to hope) of this split and its two leaves."""
+        cdef Py_ssize_t n_outputs = self._search.n_outputs, i, j, _pass
+        cdef double[:, ::1] sums = np.empty((2, n_outputs + 1))
+        cdef double[:, ::1] outputs = np.empty((2, n_outputs))
+        for _pass in range(CO2_PASSES):
+            sums[:, :] = 0.0
+            for i in range(members.shape[0]):
+                self._search.count(&sums[side[i], 0], members[i])
+            for i in range(2):
+                for j in range(n_outputs):
+                    outputs[i, j] = self._output(&sums[i, 0], j)
+            self._refine_once(tree, node, members, side, outputs)
+        return 0
+
+    cdef int _refine_once(
+        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members,
+        signed char[::1] side, double[:, ::1] outputs
+    ) except -1:
+        """One pass over the rows of a split whose leaves say `outputs`."""
+        cdef double score, here, there, away = tree.fear if tree.hopes else 1.0
+        cdef Py_ssize_t i
+        cdef KeptStep kept
+        cdef bint goes_right
+        for i in range(members.shape[0]):
+            self._read(members[i], &kept)
+            score = split_score(&tree.nodes[node], &kept.x, &self._scratch)
+            goes_right = score > 0.0
+            side[i] = goes_right
+            here = self._loss(tree, &outputs[goes_right, 0], members[i])
+            there = self._loss(tree, &outputs[not goes_right, 0], members[i])
+            if there - 2.0 * fabs(score) > here:
+                tree.push(node, &kept.step, kept.example.weight * away)
+            elif tree.hopes and there + 2.0 * fabs(score) < here:
+                tree.push(node, &kept.step, -kept.example.weight)
+        return 0
+
+    cdef double _output(self, const double* sums, Py_ssize_t i) noexcept nogil:
+        """ln of a class's share in a leaf that has seen these sums, or the mean of a target."""
+        cdef Py_ssize_t n = self._search.n_outputs
+        if not self.rows.n_targets:
+            return log((sums[i] + 1.0 / n) / (sums[n] + 1.0))
+        return sums[i] / sums[n] if sums[n] > 0.0 else 0.0
+
+    cdef double _loss(
+        self, ObliqueSteps tree, const double* outputs, Py_ssize_t row
+    ) noexcept nogil:
+        cdef double total = 0.0
+        cdef Py_ssize_t i
+        if not self.rows.n_targets:
+            return -outputs[self.rows.labels[row]]
+        for i in range(self._search.n_outputs):
+            total += tree.scaled_square(
+                <int32_t> i,
+                (self._search.standard(row, i) - outputs[i]) * self._search.units[i],
+            )
+        return total
+
+    cdef int _set_outputs(
+        self, ObliqueSteps tree, int32_t leaf, const int64_t[::1] members
+    ) except -1:
+        cdef Py_ssize_t n_outputs = self._search.n_outputs, i
+        cdef double[::1] sums = np.zeros(n_outputs + 1)
+        for i in range(members.shape[0]):
+            self._search.count(&sums[0], members[i])
+        if self.rows.n_targets:
+            for i in range(n_outputs):
+                sums[i] = (
+                    sums[i] * self._search.units[i] + sums[n_outputs] * self._search.centers[i]
+                )
+        return tree.set_outputs(leaf, &sums[0])
+
+    # -------------------------------------------------------------------------- state
+
+    cdef dict state(self):
+        return {"n_rows": self.n_rows, "due_at": self.due_at, "rows": self.rows.state()}
+
+    cdef int take_state(self, dict state) except -1:
+        self.n_rows, self.due_at = state["n_rows"], state["due_at"]
+        return self.rows.take_state(state["rows"])
+
+
+def check_warm_up(state, most, n_columns, n_labels, n_targets):
+    """Raise StateError unless `WarmUp.take_state` can trust a state; `most` rows are kept."""
+    n_rows, due_at = state["n_rows"], state["due_at"]
+    check_counts(n_rows, due_at)
+    require(n_rows in (0, most), "the length of the warm-up")
+    check_kept(state["rows"], n_columns, n_labels, n_targets)
+    n = state["rows"]["n"]
+    require(n < n_rows or n == n_rows == 0, "the rows of the warm-up")
+    require(due_at <= most, "the next growth")

@@ -1,0 +1,522 @@
+"""The self-terminating prediction tree of Goldman & Singer, grown on a stream.
+
+Every node holds the counts of what reached it since it is there, and what it predicts. A branch
+whose best alpha is 0 is not grown; it keeps its counts and may grow later.
+"""
+
+cimport cython
+from libc.math cimport fabs, log
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from streamtree._core.kernels.losses cimport LOGISTIC, SQUARED
+from streamtree._core.kernels.significance cimport level_of_look
+from streamtree._core.leaves.histogram cimport BAYES, HistogramLeaves
+from streamtree._core.leaves.leaf cimport LeafModels
+from streamtree._core.splits.histograms cimport LeafStatistics, Statistics
+from streamtree._core.splits.predicates cimport (
+    NONE, THRESHOLD, BranchSums, Split, SplitSearch, begin_search, best_split, branch, end_search,
+    exceeds, gain, gain_of_branches, n_branches, squares_of,
+)
+from streamtree._core.store.links cimport ROOT
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.keptrows cimport KeptRows
+from streamtree._core.stream.row cimport LISTED, Example, Prediction, Row, Scratch
+from streamtree._core.trees.prediction.nodes cimport (
+    CLOSED, INNER, NULL_BRANCH, OPEN, Node, PredictionNodes,
+)
+
+import numpy as np
+
+from streamtree._core.splits.histograms import check_statistics
+from streamtree._core.store.state import require
+
+cdef enum:
+    # What a learner of a tree takes besides it, with rows of some twenty values, and what
+    # `sys.getsizeof` adds: so much is left of a bound on both.
+    LEARNER_BYTES = 8192
+    # room for the statistics of one leaf
+    LEAF_BYTES = 4096
+    # values for which an open leaf is taken to need room
+    TYPICAL_VALUES = 64
+
+# a leaf asks whether to split whenever its weight has grown by this: a geometric series of tests
+cdef double LOOK_GROWTH = 1.3
+# a closed leaf takes the place of an open one that promises less than half as much
+cdef double REOPEN_FACTOR = 2.0
+
+
+@cython.final
+cdef class PredictionTree(PredictionNodes):
+    """How the tree grows from the statistics of open leaves, and what it predicts.
+
+    `leaves` are models that predict where they do better than the path; None: there are none.
+    """
+
+    def __cinit__(self, *, int loss, bint is_linf, LeafModels leaves=None, **settings):
+        self.leaves = leaves
+        self.views = LISTED | (0 if leaves is None else leaves.views)
+        self.memo_size = 0 if leaves is None else leaves.memo_size
+        self.max_labels = 2 if loss != SQUARED and (loss != LOGISTIC or is_linf) else 0
+        self.statistics = LeafStatistics(loss != SQUARED, 0)
+        self.models_null_branches = leaves is not None
+        if isinstance(leaves, HistogramLeaves):
+            (<HistogramLeaves> leaves).share(self.statistics)
+            # naive Bayes has nothing to go by where no histograms are
+            self.models_null_branches = leaves.kind != BAYES
+        self.configure(**settings)
+        self.statistics.reserve(self.capacity)
+
+    cdef int bind(self, Context context) except -1:
+        self.context = context
+        if self.leaves is not None:
+            self.leaves.bind(context)
+            self.leaves.reserve(self.capacity)
+        if self.nodes[ROOT].state == NULL_BRANCH:
+            self.open(ROOT)
+        return 0
+
+    def configure(self, *, double regularization, double depth_penalty, delta,
+                  double grace_period, int max_bins, size_t max_size):
+        """Set what may change while the tree grows."""
+        self.regularization = regularization
+        self.depth_penalty = depth_penalty
+        self.is_confident = delta is not None
+        self.delta = 1.0 if delta is None else delta
+        self.grace_period = grace_period
+        self.statistics.max_bins = max_bins
+        self.max_size = max_size - LEARNER_BYTES
+
+    def refuse_label(self, label):
+        """Raise for a label that would be the third where two are all."""
+        raise ValueError(
+            f"y: {label!r} would be a third label; only loss='log' with penalty='l1' knows more "
+            "than two"
+        )
+
+    # -------------------------------------------------------------------------- memory
+
+    def __sizeof__(self):
+        return object.__sizeof__(self) + self.n_bytes()
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return (
+            self.node_bytes + self.statistics.n_bytes + self.capacity * sizeof(Statistics*)
+            + (0 if self.leaves is None else self.leaves.n_bytes())
+        )
+
+    cdef int reserve(self, int32_t capacity) except -1 nogil:
+        PredictionNodes.reserve(self, capacity)
+        self.statistics.reserve(self.capacity)
+        if self.leaves is not None:
+            self.leaves.reserve(self.capacity)
+        return 0
+
+    cdef bint has_room(self, int32_t nodes) noexcept nogil:
+        """Whether so many more nodes fit if every open leaf but one gave up its statistics."""
+        return self.bytes_with(self.size + nodes) + LEAF_BYTES <= self.max_size
+
+    cdef int open(self, int32_t node) except -1 nogil:
+        """Let a node collect statistics, from nothing, with a new model."""
+        cdef Statistics* leaf = self.statistics.open(node)
+        self.nodes[node].state = OPEN
+        leaf.next_look = self.grace_period
+        if self.loss == SQUARED:
+            leaf.before[0] = self.counts_of(node)[0]
+            leaf.before[1] = self.counts_of(node)[1]
+            leaf.squares_before = self.counts_of(node)[2]
+        if self.leaves is not None and not self.defers:
+            self.leaves.open(node)
+        return 0
+
+    cdef void close(self, int32_t node) noexcept nogil:
+        """Give up what a leaf has collected, and its model."""
+        if self.leaves is not None:
+            self.leaves.clear(node)
+        self.statistics.close(node)
+        if self.nodes[node].state == OPEN:
+            self.nodes[node].state = CLOSED
+            self.nodes[node].next_look = self.nodes[node].weight * LOOK_GROWTH
+
+    cdef double promise(self, int32_t node) noexcept nogil:
+        """What splits below a node could gain at the most: its errors, or its squared error."""
+        cdef const double* counts = self.counts_of(node)
+        cdef double most = 0.0
+        cdef int32_t i
+        if self.loss == SQUARED:
+            return counts[2] - counts[1] * counts[1] / counts[0] if counts[0] > 0.0 else 0.0
+        for i in range(self.n_labels):
+            most = max(most, counts[i])
+        return self.nodes[node].weight - most
+
+    cdef int32_t least_promising(self) noexcept nogil:
+        """The leaf with statistics that promises least, the youngest of equals; -1 for none."""
+        cdef int32_t node, best = -1
+        cdef double promise, least = 0.0
+        for node in range(self.size):
+            if self.statistics.nodes[node] != NULL:
+                promise = self.promise(node)
+                if best < 0 or promise <= least:
+                    best = node
+                    least = promise
+        return best
+
+    cdef void keep_within_bounds(self) noexcept nogil:
+        cdef int32_t node
+        while self.n_bytes() > self.max_size:
+            node = self.least_promising()
+            if node < 0:
+                return
+            self.close(node)
+
+    cdef int reopen(self, int32_t node) except -1 nogil:
+        """Open a closed leaf if there is room, or one that promises much less."""
+        cdef int32_t least
+        cdef size_t typical = <size_t> TYPICAL_VALUES * self.statistics.max_bins * sizeof(double)
+        self.nodes[node].next_look = self.nodes[node].weight * LOOK_GROWTH
+        if self.n_bytes() + typical > self.max_size:
+            least = self.least_promising()
+            if least < 0 or self.promise(node) <= REOPEN_FACTOR * self.promise(least):
+                return 0
+            self.close(least)
+        return self.open(node)
+
+    # --------------------------------------------------------------------- one example
+
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        cdef int32_t node = self.leaf_of(&row.listed)
+        if out.shares != NULL and self.loss != SQUARED:
+            memset(out.shares, 0, self.context.n_labels * sizeof(double))
+        if (
+            self.statistics.nodes[node] == NULL or self.leaves is None
+            or not self.leaves.predict(node, row, scratch, out)
+        ):
+            self.answer(node, out)
+
+    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
+                   Prediction* out) except -1 nogil:
+        cdef int32_t node
+        if out != NULL:
+            self.predict(row, scratch, out)
+        if example.label >= self.n_labels and self.loss != SQUARED:
+            self.admit(example.label)
+        node = self.descend(row, example)
+        if self.statistics.nodes[node] != NULL:
+            self.learn_leaf(node, row, example, scratch)
+        self.develop(node)
+        if self.n_bytes() > self.max_size:
+            self.keep_within_bounds()
+        return 0
+
+    cdef int32_t descend(self, const Row* row, const Example* example) except -1 nogil:
+        """Count a row on its way; returns the node in which it ends, which may be new."""
+        cdef int32_t node = ROOT, child, key, said
+        cdef double said_number
+        while True:
+            said = self.nodes[node].majority
+            said_number = self.values_of(node)[0]
+            self.count(node, example)
+            self.refresh(node)
+            if self.nodes[node].state != INNER:
+                break
+            key = self.key_of(node, &row.listed)
+            child = self.child_of(node, key)
+            if child < 0:
+                if not self.has_room(1):
+                    break
+                child = self.add_node(node, key)
+                self.nodes[child].next_look = self.grace_period
+            node = child
+        if self.leaves is not None:
+            # what the path would have predicted
+            self.leaves.tree_label = said
+            self.leaves.tree_number = said_number
+        return node
+
+    cdef int learn_leaf(self, int32_t node, const Row* row, const Example* example,
+                        Scratch* scratch) except -1 nogil:
+        """Train the model of a leaf, then count the row; a null branch collects no histograms."""
+        cdef Statistics* leaf = self.statistics.nodes[node]
+        cdef int32_t place, n = leaf.n_sums
+        if self.leaves is not None and not self.defers:
+            if self.loss != SQUARED:
+                place = self.statistics.place(node, example.label)
+                if leaf.n_sums > n:
+                    # met there before the leaf began to collect
+                    leaf.before[place] = self.counts_of(node)[example.label] - example.weight
+            self.leaves.learn(node, row, example, scratch, NULL)
+        return self.statistics.count(
+            node, &row.listed, example, self.nodes[node].state == OPEN
+        )
+
+    cdef int develop(self, int32_t node) except -1 nogil:
+        """Let the node in which a row ended grow if it is time to."""
+        cdef const Node* fields = &self.nodes[node]
+        if fields.state == OPEN:
+            if self.statistics.nodes[node].weight >= self.statistics.nodes[node].next_look:
+                self.look(node)
+        elif fields.weight >= fields.next_look:
+            if fields.state == NULL_BRANCH:
+                self.reconsider(node)
+            elif fields.state == CLOSED:
+                self.reopen(node)
+        return 0
+
+    # -------------------------------------------------------------------------- growth
+
+    cdef int reconsider(self, int32_t node) except -1 nogil:
+        """A null branch grows once its counts justify it."""
+        cdef int32_t parent = self.parent_of(node), i
+        cdef const double* values = self.values_of(node)
+        cdef const double* above = self.values_of(parent)
+        cdef double most = 0.0
+        cdef Node* fields = &self.nodes[node]
+        fields.looks += 1
+        fields.next_look = fields.weight * LOOK_GROWTH
+        if self.is_confident and not self.differs(node):
+            return 0
+        # grown for a moment, to see whether alpha is 0
+        fields.state = CLOSED
+        fields.next_refresh = 0.0
+        self.refresh(node)
+        for i in range(self.n_labels if self.loss == LOGISTIC else 1):
+            most = max(most, fabs(values[i] - above[i]))
+        if most == 0.0:
+            fields.state = NULL_BRANCH
+            return 0
+        if self.statistics.nodes[node] == NULL:
+            return self.open(node)
+        fields.state = OPEN
+        self.statistics.begin_anew(node)
+        self.statistics.nodes[node].next_look = self.grace_period
+        return 0
+
+    cdef bint differs(self, int32_t node) noexcept nogil:
+        """Whether a null branch differs from its parent by more than penalty and chance."""
+        cdef int32_t parent = self.parent_of(node), child = self.links.links[parent].left
+        cdef const Node* fields = &self.nodes[node]
+        cdef double tests = 0.0, level
+        cdef BranchSums sums
+        while child >= 0:
+            tests += 1.0
+            child = self.links.links[child].next
+        level = log(2.0 * tests * max(1, self.n_labels) / level_of_look(self.delta, fields.looks))
+        level *= fields.weight_squares / fields.weight
+        sums.sums = self.counts_of(node)
+        sums.totals = self.counts_of(parent)
+        sums.weight = fields.weight
+        sums.total = self.nodes[parent].weight
+        sums.target_squares = sums.totals[2] if self.loss == SQUARED else 0.0
+        sums.n = self.n_labels
+        return exceeds(self.loss, &sums, self.penalty_below(parent), level)
+
+    cdef bint look(self, int32_t node) except -1 nogil:
+        """Search the best predicate of an open leaf; returns whether it was split."""
+        cdef SplitSearch search
+        cdef Split best
+        cdef bint splits
+        cdef Statistics* leaf = self.statistics.nodes[node]
+        leaf.looks += 1
+        leaf.next_look = leaf.weight * LOOK_GROWTH
+        # nothing splits what is pure
+        if leaf.n_sums < 2:
+            return False
+        memset(&search, 0, sizeof(SplitSearch))
+        search.leaf = leaf
+        search.groups = self.context.groups
+        search.ties = self.context.ties
+        search.loss = self.loss
+        search.is_linf = self.is_linf
+        search.is_two_class = self.loss != SQUARED and self.n_labels <= 2
+        search.charges = self.is_confident and not self.defers
+        search.lam = self.penalty_below(node)
+        if search.is_two_class or self.loss == SQUARED:
+            search.bias = self.bias_of(node)
+        begin_search(&search, self.values_of(node), self.delta)
+        best_split(&search, &best)
+        splits = (
+            best.predicate != NONE and self.choose_branches(&search, &best)
+            and self.has_room(n_branches(&best))
+        )
+        if splits:
+            self.add_branches(&search, node, &best)
+        end_search(&search)
+        return splits
+
+    cdef bint choose_branches(self, SplitSearch* search, Split* split) noexcept nogil:
+        """Set `search.grows`: 1 for a branch that grows, 0 for one that does not, -1 for none.
+
+        Returns whether any grows.
+        """
+        cdef const Statistics* leaf = search.leaf
+        cdef int32_t number, key, i, present = 0
+        cdef bint is_sure, any_grows = False
+        cdef BranchSums sums
+        sums.sums = search.branch
+        sums.totals = leaf.totals
+        sums.total = leaf.weight
+        sums.target_squares = leaf.target_squares
+        sums.n = leaf.n_sums
+        if self.is_linf:
+            gain_of_branches(search, split)
+        for number in range(n_branches(split)):
+            search.grows[number] = -1
+            if not branch(search, split, number, &key):
+                continue
+            if self.is_linf:
+                is_sure = search.alpha[present] != 0.0
+            else:
+                is_sure = gain(search, search.branch) > 0.0
+            present += 1
+            if is_sure and search.charges:
+                sums.weight = 0.0
+                for i in range(1 if self.loss == SQUARED else leaf.n_sums):
+                    sums.weight += search.branch[i]
+                is_sure = exceeds(self.loss, &sums, search.lam, search.level)
+            search.grows[number] = is_sure
+            any_grows |= is_sure
+        return any_grows
+
+    cdef int add_branches(self, SplitSearch* search, int32_t node, Split* split) except -1 nogil:
+        """Make the branches of a predicate; some of them grow."""
+        cdef int32_t number, key, child
+        self.nodes[node].predicate = split.predicate
+        self.nodes[node].column = split.column
+        self.nodes[node].threshold = split.threshold if split.predicate == THRESHOLD else 0.0
+        self.nodes[node].state = INNER
+        for number in range(n_branches(split)):
+            if search.grows[number] < 0:
+                continue
+            branch(search, split, number, &key)
+            child = self.add_node(node, key)
+            self.begin_branch(search, node, child)
+            if search.grows[number]:
+                self.nodes[child].state = OPEN
+            # a null branch has no histograms, but a model to go on with
+            if search.grows[number] or (self.models_null_branches and not self.defers):
+                self.pass_on(node, child)
+        child = self.links.links[node].left
+        while child >= 0:
+            self.refresh(child)
+            child = self.links.links[child].next
+        self.close(node)
+        return 0
+
+    cdef int begin_branch(self, SplitSearch* search, int32_t node,
+                          int32_t child) except -1 nogil:
+        """Let a branch begin with its part of what its leaf has counted."""
+        cdef const Statistics* leaf = search.leaf
+        cdef double* counts = self.counts_of(child)
+        cdef double weight = 0.0
+        cdef int32_t i
+        if self.loss == SQUARED:
+            weight = counts[0] = search.branch[0]
+            counts[1] = search.branch[1]
+            counts[2] = squares_of(leaf, search.branch)
+        else:
+            for i in range(leaf.n_sums):
+                # what is missing is a difference: no weight below 0 by rounding
+                counts[leaf.labels[i]] = max(search.branch[i], 0.0)
+                weight += max(search.branch[i], 0.0)
+        self.nodes[child].weight = weight
+        self.nodes[child].weight_squares = weight * (leaf.weight_squares / leaf.weight)
+        self.nodes[child].next_look = weight * LOOK_GROWTH
+        return 0
+
+    cdef int pass_on(self, int32_t node, int32_t child) except -1 nogil:
+        """Open the statistics of a branch; its model goes on from that of its leaf."""
+        cdef const Statistics* parent = self.statistics.nodes[node]
+        cdef const double* counts = self.counts_of(child)
+        cdef Statistics* leaf = self.statistics.open(child)
+        cdef int32_t i, place
+        leaf.next_look = self.grace_period
+        if self.leaves is None or self.defers:
+            return 0
+        if self.loss == SQUARED:
+            leaf.before[0] = counts[0]
+            leaf.before[1] = counts[1]
+            leaf.squares_before = counts[2]
+        else:
+            for i in range(parent.n_sums):
+                if counts[parent.labels[i]] > 0.0:
+                    place = self.statistics.place(child, parent.labels[i])
+                    leaf.before[place] = counts[parent.labels[i]]
+        return self.leaves.clone(node, child)
+
+    cdef int grow(self, KeptRows rows) except -1:
+        """Grow level by level: in every pass the leaves of one level see all of their rows."""
+        cdef int32_t first = 0, size, node
+        self.defers = True
+        try:
+            if self.leaves is not None:
+                self.leaves.clear(ROOT)
+            if self.context.n_labels and self.loss != SQUARED:
+                self.admit(self.context.n_labels - 1)
+            while first < self.size:
+                self.collect(rows, first)
+                size = self.size
+                for node in range(first, size):
+                    self.refresh(node)
+                    if self.nodes[node].state == OPEN:
+                        self.look(node)
+                first = size
+            for node in range(self.size):
+                self.refresh(node)
+        finally:
+            self.defers = False
+        for node in range(self.size):
+            if self.leaves is not None and self.nodes[node].state == OPEN:
+                self.leaves.open(node)
+        return 0
+
+    cdef int collect(self, KeptRows rows, int32_t first) except -1 nogil:
+        """Count all rows into the statistics of the leaves from `first` on."""
+        cdef Row row
+        cdef Example example
+        cdef int32_t node
+        cdef Py_ssize_t i
+        for i in range(rows.n):
+            rows.row(i, &row)
+            example = rows.example(i)
+            if first == 0:
+                self.count(ROOT, &example)
+            node = self.leaf_of(&row.listed)
+            if node >= first and self.nodes[node].state == OPEN:
+                self.learn_leaf(node, &row, &example, NULL)
+                if self.n_bytes() > self.max_size:
+                    self.keep_within_bounds()
+        return 0
+
+    # --------------------------------------------------------------------------- state
+
+    cdef dict state(self):
+        state = PredictionNodes.state(self)
+        state["statistics"] = self.statistics.state()
+        state["leaves"] = {} if self.leaves is None else self.leaves.state(self.size)
+        return state
+
+    cdef int take_state(self, dict state) except -1:
+        self.close(ROOT)
+        PredictionNodes.take_state(self, state)
+        self.statistics.take_state(state["statistics"])
+        if self.leaves is not None:
+            self.leaves.take_state(state["leaves"])
+        return 0
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        """Raise StateError unless `take_state` can trust a state."""
+        PredictionNodes.check_state(self, state, n_columns, n_outputs)
+        states = state["nodes"]["state"]
+        collect = check_statistics(
+            state["statistics"], self.loss != SQUARED, len(states), n_columns, n_outputs
+        )
+        require(
+            all(states[node] in (OPEN, NULL_BRANCH) for node in collect), "the state of a leaf"
+        )
+        is_open = set(np.flatnonzero(states == OPEN).tolist())
+        require(is_open <= collect, "an open leaf without statistics")
+        if self.leaves is not None:
+            modelled = self.leaves.check_state(
+                state["leaves"], len(states), n_columns, n_outputs
+            )
+            require(modelled == collect, "the leaves with models")

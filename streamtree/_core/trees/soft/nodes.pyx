@@ -1,0 +1,393 @@
+"""The nodes of a soft tree: their memory, their outputs, the unit of the targets, their state."""
+
+from libc.math cimport sqrt
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+from streamtree._core.kernels.losses cimport LOGIT, LOGITS, NUMBER
+from streamtree._core.store.links cimport ROOT, Link, TreeLinks
+from streamtree._core.store.memory cimport regrown, zeroed
+from streamtree._core.store.state cimport export_records, import_records
+from streamtree._core.store.tables cimport (
+    Table, TableExport, import_table, table_bytes, table_clone, table_free,
+)
+from streamtree._core.stream.scaling cimport REFRESH_PARTS, count_value
+from streamtree._core.trees.tree cimport Tree
+
+import numpy as np
+
+from streamtree._core.store.links import check_links
+from streamtree._core.store.state import check_counts, require
+from streamtree._core.store.tables import check_tables
+
+cdef enum:
+    N_ROOMS = 7                 # vectors of one number an output that an example needs
+
+# What a copy of a leaf keeps of its sums of squared gradients: it shall move faster than a leaf
+# grown old.
+cdef double INHERITED = 0.3
+
+cdef SoftNode _blank
+memset(&_blank, 0, sizeof(SoftNode))
+STATS = np.asarray(<SoftNode[:1]> &_blank).dtype
+
+
+cdef inline void multiply(double* number, double factor) noexcept nogil:
+    """A zero stays one even if the factor is infinite."""
+    if number[0] != 0.0:
+        number[0] *= factor
+
+
+cdef void widen_record(
+    double* wide, const double* record, int32_t old, int32_t capacity
+) noexcept nogil:
+    """Copy a record of `old` outputs to a clear one of `capacity`."""
+    memcpy(wide, record, old * sizeof(double))
+    memcpy(&wide[capacity], &record[old], old * sizeof(double))
+
+
+cdef void split_record(double* record, int32_t capacity) noexcept nogil:
+    """From the weight of one logit to those of two."""
+    record[1] = 0.5 * record[0]
+    record[0] = -record[1]
+    record[capacity + 1] = record[capacity]
+
+
+cdef class SoftNodes(Tree):
+    """A pool of nodes, of which some make up the tree, some are pairs, and some are free."""
+
+    def __cinit__(self, *, bint is_regression, **settings):
+        self.is_regression = is_regression
+        self.response = NUMBER if is_regression else LOGIT
+        self.shape = TreeLinks()
+        self.first_free = -1
+        self.output_capacity = self.outputs = 1
+        self.n_reached = 1
+        self._reserve(1)
+        self._clear(ROOT, 0)
+
+    def __dealloc__(self):
+        cdef int32_t node
+        if self.shape is not None:
+            for node in range(self.shape.size if self.capacity else 0):
+                table_free(&self.nodes[node].gate)
+                table_free(&self.nodes[node].leaf)
+                free(self.nodes[node].bias)
+        free(self.nodes)
+        free(self.visits)
+        free(self.responses)
+        free(self._rooms)
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        cdef size_t total = self.capacity * (sizeof(Node) + sizeof(Visit))
+        cdef int32_t node
+        total += self.shape.capacity * sizeof(Link)
+        total += (self.capacity + N_ROOMS) * self.output_capacity * sizeof(double)
+        for node in range(self.shape.size):
+            total += table_bytes(&self.nodes[node].gate, GATE_WIDTH)
+            total += table_bytes(&self.nodes[node].leaf, 2 * self.output_capacity)
+            total += 2 * self.output_capacity * sizeof(double)
+        return total
+
+    @property
+    def n_nodes(self):
+        return self.n_reached
+
+    # ------------------------------------------------------------------------- memory
+
+    cdef int _reserve(self, int32_t capacity) except -1 nogil:
+        """Room for `capacity` nodes, each with the offsets of its leaf."""
+        cdef int32_t node
+        if capacity > self.capacity:
+            capacity += capacity // 2
+            self.nodes = <Node*> regrown(self.nodes, capacity * sizeof(Node))
+            memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
+            self.visits = <Visit*> regrown(self.visits, capacity * sizeof(Visit))
+            self.capacity = capacity
+        for node in range(self.shape.size):
+            if self.nodes[node].bias == NULL:
+                self.nodes[node].bias = <double*> zeroed(
+                    2 * self.output_capacity * sizeof(double)
+                )
+        self.responses = <double*> regrown(
+            self.responses, self.capacity * self.output_capacity * sizeof(double)
+        )
+        self._rooms = <double*> regrown(
+            self._rooms, N_ROOMS * self.output_capacity * sizeof(double)
+        )
+        return 0
+
+    cdef void _clear(self, int32_t node, int32_t depth) noexcept nogil:
+        """Nothing old survives but the memory of the offsets."""
+        table_free(&self.nodes[node].gate)
+        table_free(&self.nodes[node].leaf)
+        memset(&self.nodes[node].stats, 0, sizeof(SoftNode))
+        memset(self.nodes[node].bias, 0, 2 * self.output_capacity * sizeof(double))
+        self.nodes[node].stats.pair = -1
+        self.nodes[node].stats.depth = depth
+
+    cdef int32_t _new_pair(self, int32_t depth) except -1 nogil:
+        """Two clear nodes side by side."""
+        cdef int32_t pair = self.first_free
+        if pair >= 0:
+            self.first_free = self.nodes[pair].stats.pair
+        else:
+            pair = self.shape.add(-1)
+            self.shape.add(-1)
+            self._reserve(self.shape.size)
+        self._clear(pair, depth)
+        self._clear(pair + 1, depth)
+        return pair
+
+    cdef void _free_pair(self, int32_t node) noexcept nogil:
+        """Give up what a leaf's children would be."""
+        cdef int32_t pair = self.nodes[node].stats.pair
+        if pair < 0:
+            return
+        self._clear(pair, -1)
+        self._clear(pair + 1, -1)
+        self.shape.links[pair] = self.shape.links[pair + 1] = Link(-1, -1, -1, -1)
+        self.nodes[pair].stats.pair = self.first_free
+        self.first_free = pair
+        self.nodes[node].stats.pair = -1
+        table_free(&self.nodes[node].gate)
+        self.nodes[node].stats.gate_bias = self.nodes[node].stats.gate_squares = 0.0
+        self._begin_window(node)
+
+    cdef int _copy_leaf(self, int32_t source, int32_t target) except -1 nogil:
+        cdef Table* copied = &self.nodes[target].leaf
+        cdef size_t i, j, n = self.output_capacity
+        table_clone(copied, &self.nodes[source].leaf, 2 * self.output_capacity)
+        for i in range(<size_t> copied.capacity):
+            for j in range(n, 2 * n):
+                copied.records[2 * n * i + j] *= INHERITED
+        memcpy(self.nodes[target].bias, self.nodes[source].bias, 2 * n * sizeof(double))
+        for j in range(n, 2 * n):
+            self.nodes[target].bias[j] *= INHERITED
+        return 0
+
+    cdef void _begin_window(self, int32_t node) noexcept nogil:
+        cdef SoftNode* stats = &self.nodes[node].stats
+        stats.count = stats.gain_sum = stats.gain_squares = 0.0
+
+    # ------------------------------------------------------------------------- outputs
+
+    cdef int _set_outputs(self, int32_t outputs) except -1 nogil:
+        """Give every leaf one logit a class; that of a new class starts at 0."""
+        if outputs > self.output_capacity:
+            self._widen(max(outputs, self.output_capacity + self.output_capacity // 2))
+        self.outputs = outputs
+        if self.response == LOGIT:
+            self.response = LOGITS
+            self._split_logit()
+        return 0
+
+    cdef int _widen(self, int32_t capacity) except -1 nogil:
+        """Make room for `capacity` outputs in every record."""
+        cdef int32_t node, slot, old = self.output_capacity
+        cdef size_t width = 2 * capacity
+        cdef double* records
+        cdef Table* table
+        for node in range(self.shape.size):
+            table = &self.nodes[node].leaf
+            if table.capacity:
+                records = <double*> zeroed(table.capacity * width * sizeof(double))
+                for slot in range(table.capacity):
+                    widen_record(&records[slot * width], &table.records[slot * 2 * <size_t> old],
+                                 old, capacity)
+                free(table.records)
+                table.records = records
+            records = <double*> zeroed(width * sizeof(double))
+            widen_record(records, self.nodes[node].bias, old, capacity)
+            free(self.nodes[node].bias)
+            self.nodes[node].bias = records
+        self.output_capacity = capacity
+        self._reserve(self.shape.size)
+        return 0
+
+    cdef void _split_logit(self) noexcept nogil:
+        """From one logit s to one for each class: -s / 2 and s / 2 give the same shares."""
+        cdef int32_t node, slot, capacity = self.output_capacity
+        cdef Table* table
+        for node in range(self.shape.size):
+            table = &self.nodes[node].leaf
+            for slot in range(table.capacity):
+                split_record(&table.records[<size_t> slot * 2 * capacity], capacity)
+            split_record(self.nodes[node].bias, capacity)
+
+    # ------------------------------------------------------------------------- targets
+
+    cdef void _widen_range(self, double target) noexcept nogil:
+        """Note the least and the greatest target; to be called before a target is counted."""
+        if self.scale.nonzeros == 0:
+            self.low = self.high = target
+        self.low = min(self.low, target)
+        self.high = max(self.high, target)
+
+    cdef bint _count_target(self, double target) noexcept nogil:
+        """Let a target into the range and the scale; returns whether that changed the leaves.
+
+        Leaves respond in standard deviations from the mean of the targets. Whenever these two are
+        computed anew, all leaves are rescaled, so that no prediction changes.
+        """
+        cdef ColumnScale* scale = &self.scale
+        cdef double center = scale.center, factor = scale.factor, mean, variance
+        cdef bint has_learned = factor > 0.0
+        self._widen_range(target)
+        count_value(scale, target)
+        if scale.nonzeros < scale.refresh_at and has_learned:
+            return False
+        scale.refresh_at = scale.nonzeros + 1 + scale.nonzeros // REFRESH_PARTS
+        mean = scale.sum / scale.nonzeros
+        variance = scale.sum_squares / scale.nonzeros - mean * mean
+        scale.center = mean + scale.pivot
+        if variance > 0.0:
+            scale.factor = 1.0 / sqrt(variance)
+        # as long as all targets are alike, every leaf predicts their mean
+        if has_learned:
+            self._rescale(scale.factor / factor, (center - scale.center) * scale.factor)
+        return has_learned
+
+    cdef void _rescale(self, double factor, double offset) noexcept nogil:
+        """Turn every response F into factor F + offset, all gradients with it."""
+        cdef double squared = factor * factor
+        cdef int32_t node, slot
+        cdef SoftNode* stats
+        for node in range(self.shape.size):
+            for slot in range(self.nodes[node].leaf.capacity):
+                multiply(&self.nodes[node].leaf.records[2 * <size_t> slot], factor)
+                multiply(&self.nodes[node].leaf.records[2 * <size_t> slot + 1], squared)
+            multiply(&self.nodes[node].bias[0], factor)
+            multiply(&self.nodes[node].bias[1], squared)
+            self.nodes[node].bias[0] += offset
+            # losses and the slopes of gates go with the square of the response
+            stats = &self.nodes[node].stats
+            multiply(&stats.gain_sum, squared)
+            multiply(&stats.gain_squares, squared * squared)
+            multiply(&stats.gate_squares, squared * squared)
+            for slot in range(self.nodes[node].gate.capacity):
+                multiply(&self.nodes[node].gate.records[2 * <size_t> slot + 1], squared * squared)
+
+    # ---------------------------------------------------------------------------- state
+
+    def depths(self):
+        """The depth of every node of the tree, parents first, as an int32 array."""
+        depths = np.zeros(self.n_reached, dtype=np.int32)
+        cdef int32_t[::1] view = depths
+        cdef int32_t node = ROOT, depth = 0, i = 0
+        while node >= 0:
+            view[i] = depth
+            i += 1
+            node = self.shape.next_in_preorder(node, &depth)
+        return depths
+
+    cdef dict state(self):
+        cdef int32_t node, c, k = self.outputs, capacity = self.output_capacity
+        cdef TableExport gates = TableExport(GATE_WIDTH)
+        cdef TableExport leaves = TableExport(2 * capacity)
+        cdef double[:, ::1] offsets
+        biases = np.zeros((self.shape.size, 2 * k))
+        offsets = biases
+        for node in range(self.shape.size):
+            gates.add(&self.nodes[node].gate)
+            leaves.add(&self.nodes[node].leaf)
+            for c in range(k):
+                offsets[node, c] = self.nodes[node].bias[c]
+                offsets[node, k + c] = self.nodes[node].bias[capacity + c]
+        models = leaves.arrays()
+        models["records"] = np.hstack(
+            [models["records"][:, :k], models["records"][:, capacity:capacity + k]]
+        )
+        return {
+            "links": self.shape.state(),
+            "nodes": export_records(
+                &self.nodes[0].stats, sizeof(Node), self.shape.size, STATS
+            ),
+            "gates": gates.arrays(),
+            "leaves": models,
+            "leaf_offsets": biases,
+            "n_classes": self.n_classes,
+            "target_scale": {**dict(self.scale), "low": self.low, "high": self.high},
+            "newest": self.newest,
+            "first_free": self.first_free,
+            "n_nodes": self.n_reached,
+            "n_splits": self.n_splits,
+            "n_collapses": self.n_collapses,
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        cdef const double[:, ::1] offsets = state["leaf_offsets"]
+        cdef int32_t node, n_columns = self.context.n_columns
+        self.outputs = <int32_t> (offsets.shape[1] // 2)
+        if self.outputs > 1:
+            self.response = LOGITS
+            self._widen(self.outputs)
+        self.shape.take_state(state["links"])
+        self._reserve(self.shape.size)
+        import_records(&self.nodes[0].stats, sizeof(Node), state["nodes"])
+        for node in range(self.shape.size):
+            memcpy(self.nodes[node].bias, &offsets[node, 0], 2 * self.outputs * sizeof(double))
+            import_table(&self.nodes[node].gate, GATE_WIDTH, n_columns, state["gates"], node)
+            import_table(
+                &self.nodes[node].leaf, 2 * self.outputs, n_columns, state["leaves"], node
+            )
+        self.n_classes = state["n_classes"]
+        scale = dict(state["target_scale"])
+        self.low, self.high = scale.pop("low"), scale.pop("high")
+        self.scale = scale
+        self.newest = state["newest"]
+        self.first_free = state["first_free"]
+        self.n_reached = state["n_nodes"]
+        self.n_splits = state["n_splits"]
+        self.n_collapses = state["n_collapses"]
+        return 0
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        nodes, size = state["nodes"], len(state["nodes"])
+        n_classes, scale = state["n_classes"], state["target_scale"]
+        width = 2 * (n_classes if n_classes > 2 else 1)
+        check_counts(n_classes, scale["nonzeros"], scale["refresh_at"])
+        require(n_classes <= (0 if self.is_regression else n_outputs), "the classes")
+        check_tables(state["gates"], size, n_columns, GATE_WIDTH)
+        check_tables(state["leaves"], size, n_columns, width)
+        require(state["leaf_offsets"].shape == (size, width), "the offsets of the leaves")
+        check_counts(state["n_nodes"], state["n_splits"], state["n_collapses"])
+        for field in ("windows", "tries"):
+            require((nodes[field] >= 0).all(), f"the {field} of a node")
+        depths = check_links(state["links"], spare=True)
+        require(len(depths) == size, "the number of nodes")
+        require(depths.max() <= MAX_DEPTH, "the depth")
+        require(-1 <= state["newest"] < size, "the newest node")
+        _check_pairs(state, depths)
+
+
+def _check_pairs(state, depths):
+    """Every pair of nodes has one owner: an inner node, a leaf, or the list of free pairs."""
+    links, pair = state["links"], state["nodes"]["pair"].astype(np.int64)
+    size, first = len(pair), state["first_free"]
+    is_inner = links["left"] >= 0
+    in_tree = links["parent"] >= 0
+    in_tree[0] = True
+    require(int(in_tree.sum()) == state["n_nodes"], "the number of nodes")
+    require(
+        (links["left"] == np.where(is_inner, pair, -1)).all()
+        and (links["right"] == np.where(is_inner, pair + 1, -1)).all(),
+        "the children of a node",
+    )
+    freed = []
+    while first != -1 and len(freed) < size:
+        require(type(first) is int and 0 < first < size, "a free pair")
+        freed.append(first)
+        first = int(pair[first])
+    owned = np.concatenate([pair[in_tree & (pair != -1)], np.array(freed, dtype=np.int64)])
+    is_whole = np.array_equal(np.sort(owned), np.arange(1, size, 2))
+    require(size % 2 == 1 and is_whole, "the pairs of nodes")
+    # a leaf grows by the depth that it believes to have
+    owners = np.flatnonzero(in_tree & (pair != -1))
+    depths[pair[owners]] = depths[pair[owners] + 1] = depths[owners] + 1
+    depths[freed] = depths[np.array(freed, dtype=np.int64) + 1] = -1
+    require((state["nodes"]["depth"] == depths).all(), "the depth of a node")
+    spare = ~in_tree
+    spare[freed] = False
+    require((pair[spare] == -1).all(), "a pair beside the tree")

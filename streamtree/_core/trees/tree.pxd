@@ -1,0 +1,27 @@
+from libc.stdint cimport int32_t
+
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.keptrows cimport KeptRows
+from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
+
+
+cdef class Tree:
+    cdef Context context
+    cdef readonly int views         # what of a row the tree reads, see Views
+    cdef readonly int max_labels    # how many it can tell apart; 0: any number
+    cdef size_t memo_size           # bytes that it remembers of the row that it predicted last
+
+    cdef int bind(self, Context context) except -1
+    cdef void expect(self, int32_t label) noexcept nogil
+    cdef void approach(self, int32_t label) noexcept nogil
+    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
+                   Prediction* out) except -1 nogil
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil
+    cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil
+    cdef list path(self, const Row* row, Scratch* scratch)
+    cdef list top_shares(self, const Row* row, Scratch* scratch, Py_ssize_t count)
+    cdef object examine(self, const Row* row, const Example* example, Scratch* scratch)
+    cdef int grow(self, KeptRows rows) except -1
+    cdef size_t n_bytes(self) noexcept nogil
+    cdef dict state(self)
+    cdef int take_state(self, dict state) except -1

@@ -1,0 +1,209 @@
+"""Checkpoints: when they are made, where they go on, and what a killed process leaves."""
+
+import itertools
+import os
+import pickle
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from support.estimators import cases, learned, stream_of, targets_of
+from support.streams import as_dicts, changing_rows
+
+import streamtree
+from streamtree import (
+    LOMTreeClassifier,
+    ModelFileError,
+    ModelTreeClassifier,
+    NonGreedyTreeClassifier,
+)
+from streamtree.checkpoint import Checkpoint
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "stream.model"
+
+
+def run_until(checkpoint, new_model, rows, targets, end):
+    """The loop that the docstring shows, stopped after `end` examples of the stream."""
+    model, position = checkpoint.resume(new_model)
+    for x, y in itertools.islice(zip(rows, targets, strict=True), position, end):
+        model.learn_one(x, y)
+        position += 1
+        checkpoint.update(model, position)
+    return model, position
+
+
+@cases
+def test_a_stopped_loop_goes_on_from_its_last_checkpoint(estimator, params, path):
+    rows, classes = changing_rows(300, 4)
+    y = targets_of(estimator, classes)
+    for end in (40, 130, 155, 300):
+        model, _ = run_until(Checkpoint(path, examples=50), estimator(**params), rows, y, end)
+        if end >= 50:
+            saved, position = Checkpoint(path, examples=50).resume(estimator(**params))
+            assert position == end // 50 * 50
+            whole = learned(estimator, params, rows[:position], y[:position])
+            assert pickle.dumps(saved) == pickle.dumps(whole)
+    assert pickle.dumps(model) == pickle.dumps(learned(estimator, params, rows, y))
+
+
+def test_examples_count_from_the_last_checkpoint(path):
+    model, checkpoint = ModelTreeClassifier(), Checkpoint(path, examples=100)
+    assert checkpoint.resume(model) == (model, 0)
+    due = [n for n in range(0, 1000, 30) if checkpoint.update(model, n)]
+    assert due == [120, 240, 360, 480, 600, 720, 840, 960]
+
+
+def test_seconds(path, monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    model, checkpoint = ModelTreeClassifier(), Checkpoint(path, seconds=10)
+    due = []
+    for n in range(100):
+        now[0] += 0.75
+        if checkpoint.update(model, n):
+            due.append(n)
+    assert due == [13, 27, 41, 55, 69, 83, 97]
+    both = Checkpoint(path, examples=5, seconds=10)
+    assert not both.update(model, 4)
+    assert both.update(model, 5)
+    now[0] += 10
+    assert both.update(model, 6)
+
+
+def test_a_checkpoint_is_a_model_file(path):
+    rows, y = changing_rows(50, 3)
+    model = learned(LOMTreeClassifier, {}, rows, y)
+    Checkpoint(path, examples=1).save(model, 50)
+    assert pickle.dumps(streamtree.load(path)) == pickle.dumps(model)
+    model.save(path)
+    assert Checkpoint(path, examples=1).resume(LOMTreeClassifier())[1] == 0
+
+
+def test_another_model_or_a_damaged_file_is_not_taken(path):
+    Checkpoint(path, examples=1).save(LOMTreeClassifier(seed=1, max_splits=9), 7)
+    checkpoint = Checkpoint(path, examples=1)
+    with pytest.raises(ValueError, match="NonGreedyTreeClassifier"):
+        checkpoint.resume(NonGreedyTreeClassifier())
+    with pytest.raises(ValueError, match="seed=1, not None"):
+        checkpoint.resume(LOMTreeClassifier())
+    # what may change while it learns is the saved model's own
+    model, position = checkpoint.resume(LOMTreeClassifier(seed=1, max_splits=20))
+    assert (model.max_splits, position) == (9, 7)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ModelFileError):
+        checkpoint.resume(LOMTreeClassifier(seed=1))
+
+
+def test_bad_arguments(path):
+    for arguments in ({}, {"examples": 0}, {"examples": True}, {"seconds": -1.0},
+                      {"seconds": float("nan")}):  # fmt: skip
+        with pytest.raises(ValueError, match=r"examples|seconds"):
+            Checkpoint(path, **arguments)
+    for position in (-1, 1.5, True):
+        with pytest.raises((TypeError, ValueError), match="position"):
+            LOMTreeClassifier().save(path, position=position)
+
+
+def test_only_its_own_leftovers_are_cleared_away(path):
+    rest = [".stream.model.0123456789abcdef.tmp", ".stream.model.b.0123456789abcdef.tmp", "x.tmp"]
+    for name in rest:
+        (path.parent / name).touch()
+    Checkpoint(path, examples=1).resume(LOMTreeClassifier())
+    assert sorted(os.listdir(path.parent)) == sorted(rest[1:])
+
+
+WORKER = """
+import itertools, sys
+from support.streams import as_dicts
+from support.estimators import stream_of
+from streamtree import ModelTreeClassifier
+from streamtree.checkpoint import Checkpoint
+
+X, y = stream_of(ModelTreeClassifier, 3000)
+checkpoint = Checkpoint(sys.argv[1], examples=20)
+model, position = checkpoint.resume(ModelTreeClassifier())
+print(position, flush=True)
+rows = as_dicts(X)
+while True:
+    model.learn_one(rows[position % 3000], y[position % 3000])
+    position += 1
+    checkpoint.update(model, position)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX's")
+def test_a_process_killed_at_any_moment_resumes(path):
+    """200 kills; after each the file is whole and holds exactly the model of its position.
+
+    The worker is forked, not started anew: 200 starts of an interpreter would take minutes.
+    """
+    rng = random.Random(0)
+    X, y = stream_of(ModelTreeClassifier, 3000)
+    rows = as_dicts(X)
+    expected, behind = ModelTreeClassifier(), 0
+    positions = []
+    for _ in range(200):
+        worker = os.fork()
+        if worker == 0:
+            try:
+                checkpoint = Checkpoint(path, examples=20)
+                model, position = checkpoint.resume(ModelTreeClassifier())
+                while True:
+                    model.learn_one(rows[position % 3000], y[position % 3000])
+                    position += 1
+                    checkpoint.update(model, position)
+            finally:
+                os._exit(1)
+        time.sleep(rng.uniform(0.005, 0.08))
+        os.kill(worker, signal.SIGKILL)
+        _, status = os.waitpid(worker, 0)
+        assert os.WIFSIGNALED(status), "the worker failed by itself"
+        if not path.exists():
+            continue
+        saved, position = Checkpoint(path, examples=20).resume(ModelTreeClassifier())
+        while behind < position:
+            expected.learn_one(rows[behind % 3000], y[behind % 3000])
+            behind += 1
+        assert pickle.dumps(saved) == pickle.dumps(expected)
+        positions.append(position)
+    assert positions == sorted(positions)
+    # the kills came in the middle of things: most workers got somewhere
+    assert len(set(positions)) > 50
+    assert [file.name for file in path.parent.iterdir()] == [path.name]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is POSIX's")
+def test_a_new_process_goes_on_where_a_killed_one_was(path):
+    found = []
+    for _ in range(2):
+        worker = subprocess.Popen(
+            [sys.executable, "-c", WORKER, str(path)],
+            cwd=Path(__file__).parents[1],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        found.append(int(worker.stdout.readline()))
+        started = time.monotonic()
+        while time.monotonic() - started < 30 and not path.exists():
+            time.sleep(0.01)
+        time.sleep(0.1)
+        worker.kill()
+        worker.communicate()
+    saved, position = Checkpoint(path, examples=20).resume(ModelTreeClassifier())
+    assert found[0] == 0
+    assert 0 < found[1] <= position
+    X, y = stream_of(ModelTreeClassifier, 3000)
+    rows = as_dicts(X)
+    whole = ModelTreeClassifier()
+    for i in range(position):
+        whole.learn_one(rows[i % 3000], y[i % 3000])
+    assert pickle.dumps(saved) == pickle.dumps(whole)

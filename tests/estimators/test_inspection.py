@@ -1,0 +1,191 @@
+"""Trees as people read them: every node, every path, every drawing says what the model does."""
+
+import json
+import pickle
+import re
+
+import numpy as np
+import pytest
+from river import base
+from support.estimators import as_batch, cases, learned, stream_of, targets_of
+from support.streams import as_dicts, changing_rows
+
+from streamtree import LOMTreeClassifier, ModelTreeClassifier, NonGreedyTreeRegressor
+from streamtree.inspection import NodeView, TreeDrawing, as_tree, importances, with_inner_nodes
+
+
+def grown(estimator, params, n=1500):
+    X, y = stream_of(estimator, n, classes=6)
+    model = estimator(**params)
+    model.learn_many(X, as_batch(y))
+    return model, as_dicts(X)
+
+
+@cases
+def test_every_node_is_described_once(estimator, params):
+    model, _ = grown(estimator, params)
+    frame = model.to_dataframe()
+    assert len(frame) == model.n_nodes
+    assert frame.index.is_unique
+    assert frame["is_leaf"].sum() == model.n_leaves
+    assert frame["depth"].max() == model.height
+    root = frame.iloc[0]
+    assert (root["parent"], root["depth"], root["branch"]) == (-1, 0, "")
+    for node, row in frame.iloc[1:].iterrows():
+        parent = frame.loc[row["parent"]]
+        assert row["depth"] == parent["depth"] + 1
+        assert parent["test"]
+        assert row["branch"], node
+    assert (frame["test"] == "").sum() == model.n_leaves
+    assert (frame["weight"] >= 0).all()
+
+
+@cases
+def test_a_path_leads_from_the_root_to_the_leaf_that_predicts(estimator, params):
+    model, rows = grown(estimator, params)
+    frame = model.to_dataframe()
+    for x in [*rows[:10], {}, {"never": 1.0}]:
+        path = model.decision_path(x)
+        nodes = [step["node"] for step in path]
+        assert nodes[0] == frame.index[0]
+        # a branch that no example has taken yet has no leaf
+        assert frame.loc[nodes[-1], "is_leaf"] or len(x) < 5
+        for above, below in zip(path, nodes[1:], strict=False):
+            assert frame.loc[below, "parent"] == above["node"]
+            assert above["test"] == frame.loc[above["node"], "test"] != ""
+            assert above["score"] is not None
+        assert path[-1]["score"] is None
+        text = model.debug_one(x)
+        assert [int(node) for node in re.findall(r"node (\d+) \(", text)] == nodes
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: LOMTreeClassifier(leaf_model="majority"), lambda: NonGreedyTreeRegressor(depth=4)],
+)
+def test_the_leaf_of_a_path_says_what_is_predicted(make):
+    model = make()
+    model, rows = grown(type(model), model._get_params())
+    for x in rows[:60]:
+        said = model.decision_path(x)[-1]["prediction"]
+        predicted = model.predict_one(x)
+        if isinstance(model, base.Classifier):
+            assert said == predicted
+        else:
+            # the prediction also leans on what the leaf was thought to say before it saw any
+            assert said == pytest.approx(predicted, abs=0.3 * np.std([-10, 10]))
+
+
+@cases
+def test_inspection_does_not_touch_the_model(estimator, params):
+    rows, classes = changing_rows(200, 3)
+    model = learned(estimator, params, rows, targets_of(estimator, classes))
+    before = pickle.dumps(model)
+    model.draw()
+    model.to_dataframe()
+    model.to_dict()
+    model.feature_importances()
+    model.decision_path(rows[0])
+    model.debug_one(rows[0])
+    assert pickle.dumps(model) == before
+
+
+@cases
+def test_importances_are_shares(estimator, params):
+    model, _ = grown(estimator, params)
+    shares = model.feature_importances()
+    if model.n_nodes > 1:
+        assert sum(shares.values()) == pytest.approx(1.0)
+        assert set(shares) <= set(range(5))
+        assert list(shares.values()) == sorted(shares.values(), reverse=True)
+    else:
+        assert shares == {}
+
+
+def test_the_feature_that_decides_is_the_most_important():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 6))
+    y = (X[:, 4] > 0).astype(int)
+    model = ModelTreeClassifier()
+    model.learn_many(X, y)
+    assert next(iter(model.feature_importances())) == 4
+
+
+@cases
+def test_the_nested_form_is_json(estimator, params):
+    rows, classes = changing_rows(300, 3)
+    model = learned(estimator, params, rows, targets_of(estimator, classes))
+    nested = json.loads(json.dumps(model.to_dict(), allow_nan=False))
+
+    def count(node):
+        return 1 + sum(map(count, node["children"]))
+
+    assert count(nested) == model.n_nodes
+
+
+@cases
+def test_drawings_are_dot(estimator, params):
+    model, _ = grown(estimator, params)
+    source = model.draw().source
+    assert source.startswith("digraph tree {")
+    assert source.endswith("}")
+    assert len(re.findall(r"^  n\d+ \[", source, re.MULTILINE)) == model.n_nodes
+    assert source.count(" -> ") == model.n_nodes - 1
+    shallow = model.draw(max_depth=1).source
+    drawn = len(re.findall(r"^  n\d+ \[", shallow, re.MULTILINE))
+    assert drawn == (model.to_dataframe()["depth"] <= 1).sum()
+    if model.height > 1:
+        assert "below" in shallow
+    for wrong in (-1, 1.5, "1", True):
+        with pytest.raises((TypeError, ValueError), match="max_depth"):
+            model.draw(max_depth=wrong)
+
+
+@cases
+def test_before_any_learning_there_is_a_sentence(estimator, params):
+    model = estimator(**params)
+    assert "Nothing has been learned" in model.debug_one({"a": 1.0})
+    assert model.feature_importances() == {}
+    assert model.draw().source.startswith("digraph")
+    assert len(model.to_dataframe()) == model.n_nodes
+
+
+def test_quotes_in_names_are_escaped():
+    views = [
+        NodeView(0, -1, 0, test='"a\\b" > 0', strengths={'"a\\b"': 1.0}),
+        NodeView(1, 0, 1, "<= 0", weight=1.0, prediction='say "x"'),
+        NodeView(2, 0, 1, "> 0", weight=3.0, prediction="y"),
+    ]
+    source = TreeDrawing(views).source
+    assert r"\"a\\b\" > 0" in source
+    assert source.count('"') % 2 == 0
+    assert as_tree(views)["children"][0]["prediction"] == 'say "x"'
+
+
+def test_inner_nodes_get_the_mean_of_their_leaves():
+    views = [
+        NodeView(0, -1, 0, test="t", strengths={"a": 1.0}),
+        NodeView(1, 0, 1, "<= 0", weight=1.0, prediction="x", shares={"x": 0.75, "y": 0.25}),
+        NodeView(2, 0, 1, "> 0", weight=3.0, prediction="y", shares={"y": 1.0}),
+    ]
+    root = with_inner_nodes(views)[0]
+    assert root.weight == 4.0
+    assert root.prediction == "y"
+    assert root.shares == pytest.approx({"x": 0.1875, "y": 0.8125})
+    assert importances(with_inner_nodes(views)) == {"a": 1.0}
+    numbers = [
+        NodeView(0, -1, 0, test="t"),
+        NodeView(1, 0, 1, "<= 0", weight=1.0, prediction={"a": 1.0, "b": 0.0}),
+        NodeView(2, 0, 1, "> 0", weight=3.0, prediction={"a": 5.0, "b": 4.0}),
+    ]
+    assert with_inner_nodes(numbers)[0].prediction == {"a": 4.0, "b": 3.0}
+
+
+def test_a_picture_without_graphviz_says_what_is_missing(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "graphviz", None)
+    drawing = ModelTreeClassifier().draw()
+    with pytest.raises(ImportError, match="pip install graphviz"):
+        drawing.render("tree")
+    assert drawing._repr_mimebundle_() == {"text/plain": drawing.source}

@@ -1,0 +1,503 @@
+"""Model files: what comes back, what is refused, and that no file can do harm."""
+
+import hashlib
+import io
+import json
+import math
+import os
+import pickle
+import stat
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden import make_golden
+from hypothesis import given
+from hypothesis import strategies as st
+from support.estimators import (
+    ESTIMATORS,
+    answers,
+    as_batch,
+    cases,
+    learned,
+    stream_of,
+    targets_of,
+)
+from support.isolated import run_isolated
+from support.mutations import closed, opened
+from support.streams import changing_rows
+
+import streamtree
+from streamtree import LOMTreeClassifier, ModelFileError, ModelTreeClassifier, modelfile
+
+GOLDEN = Path(make_golden.__file__).parent
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "some.model"
+
+
+def trip(model, path):
+    model.save(path)
+    return streamtree.load(path)
+
+
+def altered(path, change):
+    """Rewrite a file after `change(header, arrays)`, with checksums that fit."""
+    header, arrays = opened(path.read_bytes())
+    change(header, arrays)
+    path.write_bytes(closed(header, arrays))
+
+
+# -------------------------------------------------------------------- what comes back
+
+
+@cases
+def test_a_saved_model_goes_on_as_if_it_had_never_stopped(estimator, params, path):
+    """The whole: features that come and go, categories, weights, then 10,000 more examples."""
+    rows, classes = changing_rows(300, 4)
+    y = targets_of(estimator, classes)
+    model = learned(estimator, params, rows, y)
+    X, more = stream_of(estimator, 10_000, classes=5, seed=3)
+    loaded = trip(model, path)
+    assert pickle.dumps(loaded) == pickle.dumps(model)
+    assert type(loaded) is estimator
+    for part in (slice(0, 7), slice(7, 10_000)):
+        for learner in (model, loaded):
+            learner.learn_many(X[part], as_batch(more[part]))
+        assert pickle.dumps(loaded) == pickle.dumps(model)
+    assert answers(loaded, rows[:50]) == answers(model, rows[:50])
+
+
+@cases
+@pytest.mark.parametrize("n", [0, 1, 2, 40])
+def test_young_models(estimator, params, n, path):
+    X, y = stream_of(estimator)
+    model = estimator(**params)
+    if n:
+        model.learn_many(X[:n], as_batch(y[:n]))
+    assert pickle.dumps(trip(model, path)) == pickle.dumps(model)
+
+
+@cases
+def test_large_tables_are_read_in_pieces(estimator, params, path, monkeypatch):
+    monkeypatch.setattr(modelfile, "PIECE_BYTES", 100)
+    rows, classes = changing_rows(300, 4)
+    model = learned(estimator, params, rows, targets_of(estimator, classes))
+    assert pickle.dumps(trip(model, path)) == pickle.dumps(model)
+
+
+@cases
+def test_the_same_history_gives_the_same_file(estimator, params, tmp_path):
+    X, y = stream_of(estimator, 200)
+    files = []
+    for name in ("a", "b"):
+        model = estimator(**params)
+        model.learn_many(X, as_batch(y))
+        model.save(tmp_path / name)
+        files.append((tmp_path / name).read_bytes())
+    streamtree.load(tmp_path / "a").save(tmp_path / "c")
+    assert files[0] == files[1] == (tmp_path / "c").read_bytes()
+
+
+NAMES = [
+    "a", "1", 2**80, -(2**63), 0.5, math.inf, -math.inf, True, None, "", "é\0", "\ud800",
+    "\ud83d\ude00", "\U0001f600", ("a", 1, ("b", None)), (), np.int64(7), np.float32(0.1),
+    np.uint8(3), np.float64(2.5), np.bool_(False), np.str_("text"), 5e-324,
+]  # fmt: skip
+
+
+def test_names_and_labels_come_back_as_they_were(path):
+    model = ModelTreeClassifier()
+    for i, name in enumerate(NAMES):
+        model.learn_one({name: 1.0}, i)
+        model.learn_one({(name, "word"): 1.0, "kind": "word"}, ("label", i))
+    loaded = trip(model, path)
+    names = loaded.snapshot()["features"]
+    for name in NAMES:
+        same = [n for n in names if type(n) is type(name) and repr(n) == repr(name)]
+        assert len(same) == 1, name
+        assert loaded.predict_one({name: 1.0}) == model.predict_one({name: 1.0})
+    assert loaded.labels == model.labels
+    assert pickle.dumps(loaded) == pickle.dumps(model)
+
+
+@pytest.mark.parametrize("label", [1, 1.0, True, "1", np.float64(1.0), (1, True), 2**100])
+def test_labels_that_look_alike_stay_what_they_are(label, path):
+    model = ModelTreeClassifier()
+    model.learn_one({"a": 1.0}, label)
+    (loaded,) = trip(model, path).labels
+    assert type(loaded) is type(model.labels[0])
+    assert repr(loaded) == repr(model.labels[0])
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False)
+    | st.text(st.characters(codec=None), max_size=5),
+    lambda inside: st.tuples(inside) | st.tuples(inside, inside),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@given(value=values)
+def test_values_survive_json(value):
+    text = json.dumps(modelfile.encoded(value, "value"), allow_nan=False)
+    back = modelfile.decoded(json.loads(text))
+    assert repr(back) == repr(value)
+    assert back == value
+
+
+def test_settings_changed_while_it_learned_are_kept(path):
+    model = LOMTreeClassifier(max_splits=100, delta=0.1)
+    model.max_splits = 30
+    loaded = trip(model, path)
+    assert loaded.max_splits == 30
+    loaded.max_splits = 40
+    assert list(loaded.__dict__) == list(model.__dict__)
+
+
+# -------------------------------------------------------------------- what is refused
+
+
+class Strange(str):
+    pass
+
+
+UNKEPT = [b"bytes", frozenset([1]), 1j, Strange("a"), (1, b"inside"), np.datetime64("2026-01-01"),
+          print, float("nan"), np.longdouble(1)]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNKEPT, ids=repr)
+def test_names_that_no_file_can_keep_are_named(name, path):
+    path.write_bytes(b"what was there")
+    model = ModelTreeClassifier()
+    model.learn_one({"fine": 1.0, name: 1.0}, "a")
+    with pytest.raises(TypeError, match=r"feature .*(inside|bytes|nan|\w+)"):
+        model.save(path)
+    assert path.read_bytes() == b"what was there"
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_labels_that_no_file_can_keep_are_named(path):
+    model = ModelTreeClassifier()
+    model.learn_one({"a": 1.0}, frozenset(["culprit"]))
+    with pytest.raises(TypeError, match=r"label.*culprit.*frozenset"):
+        model.save(path)
+    assert not path.exists()
+
+
+def test_estimators_of_others_and_stray_attributes_are_refused(path):
+    class Mine(LOMTreeClassifier):
+        pass
+
+    with pytest.raises(TypeError, match="Mine"):
+        Mine().save(path)
+    model = ModelTreeClassifier()
+    model.note = "mine"
+    with pytest.raises(TypeError, match="note"):
+        model.save(path)
+    assert not path.exists()
+
+
+def test_no_such_file(path):
+    with pytest.raises(FileNotFoundError):
+        streamtree.load(path)
+    with pytest.raises(IsADirectoryError):
+        streamtree.load(path.parent)
+    with pytest.raises(FileNotFoundError):
+        ModelTreeClassifier().save(path / "missing" / "folder")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"PK\x05\x06" + bytes(18), b"text", pickle.dumps({"a": 1}), b"\x93NUMPY" + bytes(200)],
+)
+def test_foreign_files(data, path):
+    path.write_bytes(data)
+    with pytest.raises(ModelFileError, match=r"some\.model"):
+        streamtree.load(path)
+
+
+def test_foreign_zip_files(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("word/document.xml", "<a/>")
+    with pytest.raises(ModelFileError, match="something else"):
+        streamtree.load(path)
+    for header in ("[]", "{}", '{"format": "other"}', "[" * 100_000, "1" * 10_000, "\xff"):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("model.json", header)
+        with pytest.raises(ModelFileError):
+            streamtree.load(path)
+
+
+def saved(path, estimator=ModelTreeClassifier, **params):
+    X, y = stream_of(estimator, 300)
+    model = estimator(**params)
+    model.learn_many(X, as_batch(y))
+    model.save(path)
+    return model
+
+
+def test_newer_formats_say_who_wrote_them(path):
+    saved(path)
+    altered(path, lambda header, _: header.update(format_version=2, streamtree_version="9.1"))
+    with pytest.raises(ModelFileError, match=r"format 2, written by streamtree '9\.1'"):
+        streamtree.load(path)
+
+
+def test_unknown_classes_and_parameters(path):
+    for change in (
+        {"class": "Popen"}, {"class": "StreamTree"}, {"class": "_NonGreedyTree"},
+        {"class": "ModelFileError"}, {"parameters": {}},
+    ):  # fmt: skip
+        saved(path)
+        altered(path, lambda header, _, change=change: header.update(change))
+        with pytest.raises(ModelFileError, match=r"estimator|parameters"):
+            streamtree.load(path)
+    saved(path)
+    altered(path, lambda header, _: header["parameters"].update(delta={"float": 7.0}))
+    with pytest.raises(ModelFileError, match="delta must be"):
+        streamtree.load(path)
+
+
+def test_compressed_entries_are_refused_unread(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.json", " " * 100_000_000)
+    with pytest.raises(ModelFileError, match="compressed"):
+        streamtree.load(path)
+
+
+def test_sizes_that_a_file_only_claims_cost_nothing(path):
+    """An array of a petabyte, in the header and in its .npy, in a file of a few kB."""
+    model = saved(path)
+    for shape in ([2**47], [2**31, 2**20], [0, 2**61], [2**62], [-1], [1.5], ["a"]):
+        def change(header, arrays, shape=shape):
+            header["arrays"]["state/tree/nodes.npy"]["shape"] = shape
+
+        header, arrays = opened(path.read_bytes())
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, "w") as archive:
+            for name, array in arrays.items():
+                header["arrays"][name] = modelfile._write_array(archive, name, array)
+            change(header, arrays)
+            archive.writestr("model.json", json.dumps(header))
+        path.write_bytes(out.getvalue())
+        with pytest.raises(ModelFileError):
+            streamtree.load(path)
+        model.save(path)
+
+
+def test_an_object_array_is_never_unpickled(path):
+    saved(path)
+    header, arrays = opened(path.read_bytes())
+    out = io.BytesIO()
+    evil = io.BytesIO()
+    np.save(evil, np.array([print], dtype=object), allow_pickle=True)
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, array in arrays.items():
+            header["arrays"][name] = modelfile._write_array(archive, name, array)
+        name = "state/evil.npy"
+        archive.writestr(name, evil.getvalue())
+        digest = hashlib.sha256(evil.getvalue()).hexdigest()
+        header["arrays"][name] = {"dtype": "|O", "shape": [1], "sha256": digest}
+        header["state"]["dict"]["evil"] = {"array": name}
+        archive.writestr("model.json", json.dumps(header))
+    path.write_bytes(out.getvalue())
+    with pytest.raises(ModelFileError, match="a type that no model has"):
+        streamtree.load(path)
+
+
+@pytest.mark.parametrize("step", [1, 2, 3])
+def test_no_cut_loads(path, step):
+    saved(path)
+    data = path.read_bytes()
+    for end in range(step, len(data), 97):
+        path.write_bytes(data[:end])
+        with pytest.raises(ModelFileError):
+            streamtree.load(path)
+
+
+@pytest.mark.slow
+def test_a_flipped_bit_is_seen_or_harmless(path):
+    model = saved(path)
+    data, expected = path.read_bytes(), pickle.dumps(model)
+    refused = 0
+    for at in range(0, len(data), 13):
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :])
+        try:
+            # what is left is what zip itself ignores: dates, attributes
+            assert pickle.dumps(streamtree.load(path)) == expected
+        except ModelFileError:
+            refused += 1
+    assert refused > 0.8 * len(data) / 13
+
+
+def tree_part(header):
+    return header["state"]["dict"]["tree"]["dict"]
+
+
+def spoilt(part, at, value, field=None):
+    def change(header, arrays):
+        array = arrays[f"state/tree/{part}.npy"]
+        (array[field] if field else array)[at] = value
+
+    return change
+
+
+SPOILT = {
+    "a child out of range": spoilt("links", 0, 10**6, "left"),
+    "a child that is the root": spoilt("links", 0, 0, "left"),
+    "a parent that does not know": spoilt("links", 1, 2, "parent"),
+    "a root with a parent": spoilt("links", 0, 1, "parent"),
+    "a column out of range": spoilt("models/keys", 0, 5),
+    "a negative column": spoilt("models/keys", 0, -1),
+    "a class out of range": spoilt("classes/keys", 0, 4),
+    "starts that go back": spoilt("models/starts", 1, 10**6),
+    "a majority out of range": spoilt("nodes", 0, 4, "majority"),
+    "no majority": spoilt("nodes", 0, -1, "majority"),
+    "votes of NaN": spoilt("nodes", 0, np.nan, "votes"),
+    "splits that are not there": lambda header, _: tree_part(header).update(n_splits={"int": 77}),
+    "a label twice": lambda header, _: header["state"]["dict"].update(
+        labels={"list": [{"int": 1}, {"float": 1.0}, True, "b"]}
+    ),
+    "a feature too few": lambda header, _: header["state"]["dict"]["features"]["list"].pop(),
+    "part of the state missing": lambda header, _: tree_part(header).pop("n_swaps"),
+    "records too narrow": lambda _, arrays: arrays.update(
+        {"state/tree/models/records.npy": arrays["state/tree/models/records.npy"][:, :1]}
+    ),
+    "another dtype": lambda _, arrays: arrays.update(
+        {"state/tree/nodes.npy": arrays["state/tree/nodes.npy"]["votes"].copy()}
+    ),
+}
+
+
+@pytest.mark.parametrize("what", SPOILT)
+def test_what_contradicts_itself_never_reaches_the_core(what, path):
+    saved(path, LOMTreeClassifier, grace_period=5, leaf_model="majority")
+    streamtree.load(path)
+    altered(path, SPOILT[what])
+    with pytest.raises(ModelFileError):
+        streamtree.load(path)
+
+
+# ------------------------------------------------------------------------- the file
+
+
+def test_a_failed_save_leaves_the_old_file(path, monkeypatch):
+    model = saved(path)
+    before = path.read_bytes()
+    model.learn_one({0: 1.0}, "class 0")
+
+    def fails(*args):
+        raise OSError("no space left on the disk")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(OSError, match="no space"):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and modes are POSIX's")
+def test_links_are_followed_and_others_may_read(path, tmp_path):
+    model = saved(path)
+    link = tmp_path / "link.model"
+    link.symlink_to(path)
+    model.learn_one({0: 1.0}, "class 0")
+    model.save(link)
+    assert link.is_symlink()
+    assert pickle.dumps(streamtree.load(path)) == pickle.dumps(model)
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
+
+
+def test_other_programs_can_read_it(path):
+    """It is what the docs say: a zip of .npy arrays and a JSON header."""
+    model = saved(path)
+    with zipfile.ZipFile(path) as archive:
+        assert archive.testzip() is None
+        header = json.loads(archive.read("model.json"))
+        nodes = np.load(io.BytesIO(archive.read("state/tree/nodes.npy")), allow_pickle=False)
+        for name, entry in header["arrays"].items():
+            assert hashlib.sha256(archive.read(name)).hexdigest() == entry["sha256"]
+    assert header["class"] == "ModelTreeClassifier"
+    assert header["streamtree_version"] == streamtree.__version__
+    assert np.array_equal(nodes, model.snapshot()["tree"]["nodes"])
+
+
+@pytest.mark.parametrize("file", sorted(GOLDEN.glob("*/*.model")), ids=lambda file: file.name)
+def test_files_of_every_version_still_load(file):
+    model = streamtree.load(file)
+    expected = json.loads(file.with_suffix(".json").read_text())
+    assert make_golden.close(make_golden.predictions(model), expected)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_every_estimator_has_golden_files(estimator):
+    found = list((GOLDEN / streamtree.__version__).glob(f"{estimator.__name__}-*.model"))
+    assert found, "run tests/golden/make_golden.py"
+
+
+def test_mutated_files_load_or_are_refused():
+    run_isolated("from support import mutations; mutations.run(150, seed=5)")
+
+
+@pytest.mark.slow
+def test_ten_thousand_mutated_files_load_or_are_refused():
+    code = "from support import mutations; print(mutations.run(10_000))"
+    loaded = run_isolated(code, timeout=600)
+    # the rest is refused; were nearly all, little would be tested
+    assert int(loaded) > 500
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/clear_refs"), reason="needs Linux's peak of RSS")
+def test_a_large_model_is_read_and_written_at_the_speed_of_the_disk(path):
+    """100 MB: seconds to save, to load, and little memory beyond that of the model."""
+    out = run_isolated(
+        f"""
+        import os, sys, time
+        import numpy as np
+        import streamtree
+
+        rng = np.random.default_rng(0)
+        model = streamtree.LOMTreeClassifier(
+            max_splits=300, grace_period=5, leaf_model="majority"
+        )
+        for _ in range(14):
+            model.learn_many(rng.normal(size=(100, 22_000)), rng.integers(0, 200, 100))
+        started = time.perf_counter()
+        model.save({str(path)!r})
+        print(sys.getsizeof(model._core), time.perf_counter() - started)
+        """
+    )
+    size, saving = map(float, out.split())
+    assert size > 80e6
+    out = run_isolated(
+        f"""
+        import sys, time
+        import streamtree
+        from support.memory import resident_bytes
+
+        def peak():
+            with open("/proc/self/status") as status:
+                (line,) = (line for line in status if line.startswith("VmHWM"))
+            return 1024 * int(line.split()[1])
+
+        with open("/proc/self/clear_refs", "w") as reset:
+            reset.write("5")
+        before = resident_bytes()
+        started = time.perf_counter()
+        model = streamtree.load({str(path)!r})
+        loading = time.perf_counter() - started
+        print((peak() - before) / sys.getsizeof(model._core), loading)
+        """
+    )
+    ratio, loading = map(float, out.split())
+    assert ratio < 1.5
+    # "seconds, not minutes", on a machine that does other things as well
+    assert max(saving, loading) < 20, (saving, loading)
+    print(f"{size / 1e6:.0f} MB: {saving:.1f} s to save, {loading:.1f} s to load, x {ratio:.2f}")

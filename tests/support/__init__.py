@@ -1,0 +1,1 @@
+"""What tests share: streams, the estimators, programs in interpreters of their own."""
