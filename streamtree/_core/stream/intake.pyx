@@ -15,7 +15,7 @@ from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.encoding cimport PARTS, RowEncoder
 from streamtree._core.stream.features cimport FeatureIndex
 from streamtree._core.stream.labels cimport LabelIndex
-from streamtree._core.stream.row cimport ENCODED, LISTED, PLAIN, STANDARD
+from streamtree._core.stream.row cimport ENCODED, LISTED, PLAIN, STANDARD, View
 from streamtree._core.stream.scaling cimport ColumnScaler
 from streamtree._core.stream.sources cimport RowSource
 
@@ -86,24 +86,29 @@ cdef class Workspace:
     cdef int make_views(self, ColumnScaler scaler) except -1 nogil:
         """Make all views of the raw row that are asked for."""
         cdef Py_ssize_t n_plain
-        cdef bint is_listed = self.raw.is_dense()
+        cdef bint is_standard = (self.views & (STANDARD | ENCODED)) != 0
+        cdef bint is_listed
+        cdef View raw
         self._reserve(self.raw.n)
         self.row.serial += 1
+        if is_standard:
+            is_listed = scaler.standardise(self.raw, self.standard, &raw)
+        else:
+            raw = self.raw.view(self.raw.n)
+            is_listed = self.raw.is_dense()
         if is_listed:
-            self.row.listed = self.row.plain = self.raw.view(self.raw.n)
+            self.row.listed = self.row.plain = raw
         elif self.views & (PLAIN | LISTED):
             n_plain = scaler.list_values(self.raw, self.listed)
             self.row.listed = self.row.plain = self.listed.view(self.listed.n)
             if n_plain < self.listed.n and self.views & PLAIN:
                 self.row.plain = self.listed.view(n_plain)
-        if self.views & (STANDARD | ENCODED):
-            scaler.standardise(self.raw, self.standard)
-            if is_listed and self.standard.n == self.raw.n:
-                # the same columns
-                self.row.standard = self.row.listed
-                self.row.standard.values = self.standard.values
-            else:
-                self.row.standard = self.standard.view(self.standard.n)
+        if is_standard and is_listed and self.standard.n == self.raw.n:
+            # the same columns
+            self.row.standard = raw
+            self.row.standard.values = self.standard.values
+        elif is_standard:
+            self.row.standard = self.standard.view(self.standard.n)
         if self.views & ENCODED:
             self.encoder.encode(&self.row.standard, &self.row.encoded)
         return 0

@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from streamtree._core.stream.buffers cimport RowBuffer
+from streamtree._core.stream.row cimport View
 
 
 cdef enum:
@@ -74,7 +75,7 @@ cdef class ColumnScaler:
 
     cdef int add_columns(self, int32_t size, int64_t birth) except -1
     cdef bint has_zeros(self, int32_t column) noexcept nogil
-    cdef int standardise(self, RowBuffer raw, RowBuffer out) except -1 nogil
+    cdef bint standardise(self, RowBuffer raw, RowBuffer out, View* view) except -1 nogil
     cdef Py_ssize_t list_values(self, RowBuffer raw, RowBuffer out) except -1 nogil
     cdef bint count(self, RowBuffer raw, bint zeros_implied) noexcept nogil
     cdef void count_norm(self, const double* values, Py_ssize_t n) noexcept nogil

@@ -21,6 +21,7 @@ from libc.string cimport memcpy, memset
 
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.buffers cimport RowBuffer
+from streamtree._core.stream.row cimport View
 
 import numpy as np
 
@@ -81,25 +82,30 @@ cdef class ColumnScaler:
         if self.standardises or self.lists:
             self.columns[column].zeros -= rows
 
-    cdef int standardise(self, RowBuffer raw, RowBuffer out) except -1 nogil:
+    cdef bint standardise(self, RowBuffer raw, RowBuffer out, View* view) except -1 nogil:
         """Write a raw row scaled to `out`, without what is missing or zero after scaling.
 
         The zeros of dense columns come last, so that it makes no difference whether a sparse row
-        stored them.
+        stored them. `view` becomes that of `raw`; returns whether nothing in it is missing or zero.
         """
         cdef Py_ssize_t i, n = 0
         cdef double value
-        cdef bint has_zeros = False
+        cdef bint has_zeros = False, has_gaps = False
+        cdef int32_t number, top = -1, apart = 0
         cdef const ColumnScale* column
         out.reserve(raw.n)
         for i in range(raw.n):
+            number = raw.columns[i]
+            top = max(top, number)
+            apart |= number ^ <int32_t> i
             value = raw.values[i]
             # a NaN equals nothing: neither it nor a zero is kept
             if not (value < 0.0 or value > 0.0):
                 has_zeros |= value == 0.0
+                has_gaps = True
                 continue
-            value = scaled(&self.columns[raw.columns[i]], value)
-            out.columns[n] = raw.columns[i]
+            value = scaled(&self.columns[number], value)
+            out.columns[n] = number
             out.values[n] = value
             n += value != 0.0
         if has_zeros:
@@ -109,7 +115,8 @@ cdef class ColumnScaler:
                 out.values[n] = clipped(-column.center * column.factor)
                 n += raw.values[i] == 0.0 and column.center != 0.0 and column.factor != 0.0
         out.n = n
-        return 0
+        view[0] = View(raw.columns, raw.values, raw.n, top, apart == 0)
+        return not has_gaps
 
     cdef Py_ssize_t list_values(self, RowBuffer raw, RowBuffer out) except -1 nogil:
         """Write a raw row as it came to `out`; returns how many values are not zeros.
