@@ -19,7 +19,9 @@ CORE = PACKAGE / "_core"
 CYTHON = sorted([*CORE.rglob("*.pyx"), *CORE.rglob("*.pxd")])
 PYTHON = sorted(PACKAGE.glob("*.py"))
 # a module cimports from its own floor or a lower one
-FLOORS_OF_CORE = ["kernels", "store", "stream", "splits", "leaves", "trees", "learners"]
+FLOORS_OF_CORE = [
+    "kernels", "store", "stream", "splits", "leaves", "trees", "ensembles", "learners",
+]
 # what every family of trees may know of its floor; all else there is of one family
 OF_ALL_TREES = {"tree"}
 each_module = pytest.mark.parametrize(

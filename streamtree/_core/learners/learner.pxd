@@ -23,6 +23,8 @@ cdef class Learner:
 
     cdef int look(self, Workspace workspace, const Example* example, bint zeros_implied,
                   Prediction* out) except -1 nogil
+    cdef void foretell_before(self, Workspace workspace, const Example* example,
+                              Prediction* out) noexcept nogil
     cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
                    Prediction* out) except -1 nogil
     cdef int foretell(self, Workspace workspace, Prediction* out) noexcept nogil

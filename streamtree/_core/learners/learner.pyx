@@ -61,7 +61,7 @@ cdef class Learner:
 
     def __cinit__(self, Tree tree, **kwargs):
         self.tree = tree
-        self._bind(Intake(tree.views, tree.memo_size))
+        self._bind(Intake(tree.views, tree.scratches()))
 
     cdef int _bind(self, Intake intake) except -1:
         self.intake = intake
@@ -90,9 +90,13 @@ cdef class Learner:
         """
         cdef bint is_new = example.label >= self.intake.context.n_labels
         cdef bint is_there = self.intake.is_made(workspace)
+        cdef Prediction unasked
+        if out == NULL and self.tree.is_judged:
+            unasked.shares = NULL
+            out = &unasked
         if out != NULL and self.intake.has_news(workspace):
             self.intake.make_known(workspace)
-            self.foretell(self.intake.spare, out)
+            self.foretell_before(self.intake.spare, example, out)
             out = NULL
         if out != NULL:
             self.intake.make(workspace)
@@ -101,16 +105,24 @@ cdef class Learner:
             workspace.raw.swap(workspace.incoming)
         if self.intake.count(workspace, zeros_implied):
             if out != NULL:
-                self.foretell(workspace, out)
+                self.foretell_before(workspace, example, out)
                 out = NULL
             is_there = False
         if is_new:
             if out != NULL:
-                self.foretell(workspace, out)
+                self.foretell_before(workspace, example, out)
                 out = NULL
             self.intake.context.n_labels = example.label + 1
         self.intake.make_counted(workspace, is_there)
-        return self.tree.learn(&workspace.row, example, &workspace.scratch, out)
+        return self.tree.learn(&workspace.row, example, workspace.scratch, out)
+
+    cdef void foretell_before(self, Workspace workspace, const Example* example,
+                              Prediction* out) noexcept nogil:
+        """Predict a row in a walk of its own, before it is learned."""
+        self.foretell(workspace, out)
+        # nobody could have known a label that is new
+        if self.tree.is_judged and example.label < self.intake.context.n_labels:
+            self.tree.judge(example, workspace.scratch)
 
     cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
                    Prediction* out) except -1 nogil:
@@ -119,7 +131,7 @@ cdef class Learner:
 
     cdef int foretell(self, Workspace workspace, Prediction* out) noexcept nogil:
         """What the tree says of the row whose views were made."""
-        self.tree.predict(&workspace.row, &workspace.scratch, out)
+        self.tree.predict(&workspace.row, workspace.scratch, out)
         return 0
 
     cdef int answer(self, Workspace workspace, Prediction* out) noexcept nogil:
@@ -218,7 +230,7 @@ cdef class Learner:
                 for i in range(source.n_rows):
                     source.read(i, False, workspace.incoming)
                     self.intake.make(workspace)
-                    view[i] = self.tree.leaf(&workspace.row, &workspace.scratch)
+                    view[i] = self.tree.leaf(&workspace.row, workspace.scratch)
         finally:
             self.intake.n_predicting -= 1
         return leaves
@@ -287,7 +299,7 @@ cdef class Learner:
         self.intake.begin_predicting()
         try:
             workspace = self.intake.read_known(x)
-            return self.tree.path(&workspace.row, &workspace.scratch)
+            return self.tree.path(&workspace.row, workspace.scratch)
         finally:
             self.intake.n_predicting -= 1
 
@@ -335,7 +347,7 @@ cdef class Learner:
     def restore(self, state):
         """Take over what `snapshot` gave; the learner must be new, with the same parameters."""
         self._bind(Intake(
-            self.tree.views, self.tree.memo_size, state["features"], state.get("labels"),
+            self.tree.views, self.tree.scratches(), state["features"], state.get("labels"),
         ))
         self.intake.scaler.restore(state["scaler"])
         self._take_own_state(state)
@@ -363,7 +375,7 @@ cdef class Classifier(Learner):
     cdef int foretell(self, Workspace workspace, Prediction* out) noexcept nogil:
         out.label = -1
         if self.intake.context.n_labels:
-            self.tree.predict(&workspace.row, &workspace.scratch, out)
+            self.tree.predict(&workspace.row, workspace.scratch, out)
         return 0
 
     def check_labels(self, labels):
@@ -505,7 +517,7 @@ cdef class Classifier(Learner):
             workspace = self.intake.read_known(x)
             top = []
             if self.intake.labels.size:
-                top = self.tree.top_shares(&workspace.row, &workspace.scratch, count)
+                top = self.tree.top_shares(&workspace.row, workspace.scratch, count)
         finally:
             self.intake.n_predicting -= 1
         if top is not None:
@@ -538,7 +550,7 @@ cdef class Classifier(Learner):
             example.targets = NULL
             example.weight = 1.0
             workspace = self.intake.read_known(x)
-            return self.tree.examine(&workspace.row, &example, &workspace.scratch)
+            return self.tree.examine(&workspace.row, &example, workspace.scratch)
         finally:
             self.intake.is_learning = False
 
@@ -621,7 +633,7 @@ cdef class Regressor(Learner):
 
     cdef int answer(self, Workspace workspace, Prediction* out) noexcept nogil:
         cdef int32_t i
-        self.tree.predict(&workspace.row, &workspace.scratch, out)
+        self.tree.predict(&workspace.row, workspace.scratch, out)
         if self.shrinks:
             for i in range(self.intake.context.n_targets):
                 out.shares[i] = shrunken(&self._shrinkage[i], out.shares[i])
@@ -768,7 +780,7 @@ cdef class Regressor(Learner):
             example.targets = &target[0]
             example.weight = 1.0
             workspace = self.intake.read_known(x)
-            return self.tree.examine(&workspace.row, &example, &workspace.scratch)
+            return self.tree.examine(&workspace.row, &example, workspace.scratch)
         finally:
             self.intake.is_learning = False
 

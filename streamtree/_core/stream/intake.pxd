@@ -20,13 +20,17 @@ cdef class Workspace:
     cdef RowBuffer standard
     cdef RowEncoder encoder
     cdef Row row
-    cdef Scratch scratch
+    cdef Scratch* scratch       # the first of several where there are members of an ensemble
+    cdef Py_ssize_t n_scratches
+    cdef size_t memo_bytes
     cdef int views
     cdef Py_ssize_t capacity
+    cdef Py_ssize_t n_shares
     cdef uint64_t version       # of the intake, when `row` was made; 0: there is none
     cdef bint repeats           # what was read last is what `row` was made of: nothing was written
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil
+    cdef int reserve_shares(self, Py_ssize_t n) except -1 nogil
     cdef int make_views(self, ColumnScaler scaler) except -1 nogil
     cdef size_t n_bytes(self) noexcept nogil
 
@@ -37,7 +41,7 @@ cdef class Intake:
     cdef readonly LabelIndex labels
     cdef readonly Context context
     cdef int views
-    cdef size_t memo_size
+    cdef list scratches         # of a workspace, see Tree.scratches
     cdef bint is_learning
     cdef int n_predicting
     cdef Workspace own          # of whoever learns, and of single predictions

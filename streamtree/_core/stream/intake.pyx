@@ -15,7 +15,7 @@ from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.encoding cimport PARTS, RowEncoder
 from streamtree._core.stream.features cimport FeatureIndex
 from streamtree._core.stream.labels cimport LabelIndex
-from streamtree._core.stream.row cimport ENCODED, LISTED, PLAIN, STANDARD, View
+from streamtree._core.stream.row cimport ENCODED, LISTED, PLAIN, STANDARD, Scratch, View
 from streamtree._core.stream.scaling cimport ColumnScaler
 from streamtree._core.stream.sources cimport RowSource
 
@@ -39,48 +39,79 @@ cdef dict as_dict(object x, str rule="x must be a dict of features"):
 cdef class Workspace:
     """The views of one row, and scratch for the trees that look at it."""
 
-    def __cinit__(self, Context context, int views, size_t memo_size):
+    def __cinit__(self, Context context, int views, list scratches):
+        cdef Py_ssize_t i
         self.raw, self.incoming = RowBuffer(), RowBuffer()
         self.listed, self.standard = RowBuffer(), RowBuffer()
         self.encoder = RowEncoder(context)
         self.views = views
-        if memo_size:
-            self.scratch.memo = zeroed(memo_size)
+        self.scratch = <Scratch*> zeroed(len(scratches) * sizeof(Scratch))
+        self.n_scratches = len(scratches)
+        for i in range(self.n_scratches):
+            self.scratch[i].views, memo_size = scratches[i]
+            self.memo_bytes += memo_size
+            if memo_size:
+                self.scratch[i].memo = zeroed(memo_size)
 
     def __dealloc__(self):
-        cdef int i
-        free(self.scratch.slots)
-        free(self.scratch.steps)
-        for i in range(3):
-            free(self.scratch.part_slots[i])
-        free(self.scratch.part_steps)
-        free(self.scratch.memo)
+        cdef Scratch* scratch
+        cdef Py_ssize_t i, part
+        for i in range(self.n_scratches):
+            scratch = &self.scratch[i]
+            free(scratch.slots)
+            free(scratch.steps)
+            for part in range(3):
+                free(scratch.part_slots[part])
+            free(scratch.part_steps)
+            free(scratch.memo)
+            free(scratch.shares)
+        free(self.scratch)
 
     cdef size_t n_bytes(self) noexcept nogil:
-        cdef size_t per_value = sizeof(int32_t) + sizeof(double)
-        if self.views & ENCODED:
-            per_value += PARTS * (3 * sizeof(int32_t) + sizeof(float))
+        cdef size_t total = self.memo_bytes + self.n_scratches * (
+            sizeof(Scratch) + self.n_shares * sizeof(double)
+            + self.capacity * (sizeof(int32_t) + sizeof(double))
+        )
+        cdef Py_ssize_t i
+        for i in range(self.n_scratches):
+            if self.scratch[i].views & ENCODED:
+                total += self.capacity * PARTS * (3 * sizeof(int32_t) + sizeof(float))
         return (
-            self.capacity * per_value + self.encoder.n_bytes() + self.raw.n_bytes()
+            total + self.encoder.n_bytes() + self.raw.n_bytes()
             + self.incoming.n_bytes() + self.listed.n_bytes() + self.standard.n_bytes()
         )
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil:
-        cdef int i
+        cdef Scratch* scratch
+        cdef Py_ssize_t i, part
         if n < self.capacity:
             return 0
         n += n // 2 + 1
-        self.scratch.slots = <int32_t*> regrown(self.scratch.slots, n * sizeof(int32_t))
-        self.scratch.steps = <double*> regrown(self.scratch.steps, n * sizeof(double))
-        if self.views & ENCODED:
-            for i in range(3):
-                self.scratch.part_slots[i] = <int32_t*> regrown(
-                    self.scratch.part_slots[i], PARTS * n * sizeof(int32_t)
+        for i in range(self.n_scratches):
+            scratch = &self.scratch[i]
+            scratch.slots = <int32_t*> regrown(scratch.slots, n * sizeof(int32_t))
+            scratch.steps = <double*> regrown(scratch.steps, n * sizeof(double))
+            if not scratch.views & ENCODED:
+                continue
+            for part in range(3):
+                scratch.part_slots[part] = <int32_t*> regrown(
+                    scratch.part_slots[part], PARTS * n * sizeof(int32_t)
                 )
-            self.scratch.part_steps = <float*> regrown(
-                self.scratch.part_steps, PARTS * n * sizeof(float)
-            )
+            scratch.part_steps = <float*> regrown(scratch.part_steps, PARTS * n * sizeof(float))
         self.capacity = n
+        return 0
+
+    cdef int reserve_shares(self, Py_ssize_t n) except -1 nogil:
+        """Make room for what the members of an ensemble say of n labels or targets."""
+        cdef Py_ssize_t i
+        if n <= self.n_shares or self.n_scratches == 1:
+            return 0
+        n += n // 2
+        for i in range(self.n_scratches):
+            self.scratch[i].shares = <double*> regrown(
+                self.scratch[i].shares, n * sizeof(double)
+            )
+        self.n_shares = n
         return 0
 
     cdef int make_views(self, ColumnScaler scaler) except -1 nogil:
@@ -118,9 +149,9 @@ cdef class Workspace:
 cdef class Intake:
     """Names, labels and scales; and the rule of who may be inside at the same time."""
 
-    def __cinit__(self, int views, size_t memo_size, list names=None, list labels=None):
+    def __cinit__(self, int views, list scratches, list names=None, list labels=None):
         self.views = views
-        self.memo_size = memo_size
+        self.scratches = scratches
         self.features = FeatureIndex(names)
         self.labels = LabelIndex(labels)
         self.scaler = ColumnScaler((views & (STANDARD | ENCODED)) != 0, (views & LISTED) != 0)
@@ -157,7 +188,7 @@ cdef class Intake:
 
     cdef Workspace workspace(self):
         """Another one, for a thread of its own."""
-        return Workspace(self.context, self.views, self.memo_size)
+        return Workspace(self.context, self.views, self.scratches)
 
     cdef int read(self, object x, Workspace workspace, bint keep_new) except -1:
         """Read a dict, unless it is the one whose views are there."""
@@ -222,6 +253,7 @@ cdef class Intake:
         if workspace is self.own:
             # for all that is known here, the row is not that of a dict
             self._own_was_last = False
+        workspace.reserve_shares(max(self.context.n_labels, self.context.n_targets))
         if self.is_made(workspace):
             return 0
         workspace.version = 0
@@ -263,6 +295,7 @@ cdef class Intake:
         """The views of a row that was counted, as it is to be learned."""
         if not is_there:
             workspace.make_views(self.scaler)
+        workspace.reserve_shares(max(self.context.n_labels, self.context.n_targets))
         if self.scaler.standardises:
             self.scaler.count_norm(workspace.row.standard.values, workspace.row.standard.n)
         return 0

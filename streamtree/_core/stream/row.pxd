@@ -59,6 +59,7 @@ cdef struct Prediction:
 
 
 cdef struct Scratch:
+    int views           # of the tree that it is for
     # room for a number a value, and one
     int32_t* slots
     double* steps
@@ -69,6 +70,8 @@ cdef struct Scratch:
     void* memo
     const void* memo_owner
     uint64_t memo_serial
+    # room for the shares of all labels, or the numbers; only for members of an ensemble
+    double* shares
 
 
 cdef inline void describe(View* view) noexcept nogil:

@@ -10,12 +10,15 @@ cdef class Tree:
     cdef readonly int views         # what of a row the tree reads, see Views
     cdef readonly int max_labels    # how many it can tell apart; 0: any number
     cdef size_t memo_size           # bytes that it remembers of the row that it predicted last
+    cdef readonly bint is_judged    # it learns from what it predicted, too: see `judge`
 
+    cdef list scratches(self)
     cdef int bind(self, Context context) except -1
     cdef void expect(self, int32_t label) noexcept nogil
     cdef void approach(self, int32_t label) noexcept nogil
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil
+    cdef void judge(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil
     cdef list path(self, const Row* row, Scratch* scratch)

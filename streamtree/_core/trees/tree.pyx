@@ -25,6 +25,10 @@ cdef class Tree:
         """Raise for a label that would be one too many."""
         raise ValueError(f"y: {label!r} would be label number {self.max_labels + 1}")
 
+    cdef list scratches(self):
+        """What the tree needs a Scratch for, its own first: the views read, the size of a memo."""
+        return [(self.views, self.memo_size)]
+
     cdef int bind(self, Context context) except -1:
         """Take the context of a learner; it comes before any row."""
         self.context = context
@@ -38,8 +42,14 @@ cdef class Tree:
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
-        """Learn an example; write to `out`, unless it is NULL, what `predict` would have said."""
+        """Learn an example; write to `out`, unless it is NULL, what `predict` would have said.
+
+        With NULL, what comes of `judge` is not learned.
+        """
         raise NotImplementedError
+
+    cdef void judge(self, const Example* example, Scratch* scratch) noexcept nogil:
+        """Learn from what `predict` said last with this scratch, not from the row."""
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         """Say what a row is; changes nothing but `out` and the scratch."""

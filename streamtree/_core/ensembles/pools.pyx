@@ -1,0 +1,150 @@
+"""Pools that learn how much every member has to say."""
+
+cimport cython
+from libc.math cimport sqrt
+from libc.stdint cimport int32_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from streamtree._core.ensembles.ensemble cimport Ensemble
+from streamtree._core.kernels.losses cimport softmax
+from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
+from streamtree._core.kernels.pooling cimport (
+    Say, in_deviations, move_exponent, move_weight, share_out, slope_of, take_logs,
+)
+from streamtree._core.store.memory cimport zeroed
+from streamtree._core.stream.row cimport Example, Scratch
+
+import numpy as np
+
+from streamtree._core.store.state import check_finite, require
+
+
+cdef class _Pool(Ensemble):
+    """What both pools share: a say for every member."""
+
+    cdef Say* says
+    cdef double rate
+
+    def __cinit__(self, list members, list weights, double rate):
+        cdef Py_ssize_t m
+        self.says = <Say*> zeroed(self.n_members * sizeof(Say))
+        for m in range(self.n_members):
+            self.says[m].weight = weights[m]
+        self.rate = rate
+        self.is_judged = True
+
+    def __dealloc__(self):
+        free(self.says)
+
+    def configure(self, *, double rate, **settings):
+        """Set what may change while the members learn."""
+        Ensemble.configure(self, **settings)
+        self.rate = rate
+
+    @property
+    def weights(self):
+        """How much every member has to say."""
+        return [self.says[m].weight for m in range(self.n_members)]
+
+    cdef dict own_state(self):
+        cdef Say[::1] view
+        cdef Py_ssize_t m
+        says = np.empty(self.n_members, dtype=[("weight", np.float64), ("squares", np.float64)])
+        view = says
+        for m in range(self.n_members):
+            view[m] = self.says[m]
+        return {"says": says}
+
+    cdef int take_own_state(self, dict state) except -1:
+        cdef const Say[::1] view = state["says"]
+        cdef Py_ssize_t m
+        for m in range(self.n_members):
+            self.says[m] = view[m]
+        return 0
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        """Raise StateError unless `take_state` can trust a state."""
+        Ensemble.check_state(self, state, n_columns, n_outputs)
+        require(len(state["says"]) == self.n_members, "the number of members")
+        check_finite(state["says"], "weight")
+        check_finite(state["says"], "squares", at_least=0.0)
+
+
+@cython.final
+cdef class LogLinearPool(_Pool):
+    """Labels: p(c) ~ product over m of p_m(c)^b_m; the exponents are learned."""
+
+    cdef void prepare(self, double* said) noexcept nogil:
+        take_logs(said, self.context.n_labels)
+
+    cdef void pool(self, Scratch* scratch) noexcept nogil:
+        cdef int32_t label, n = self.context.n_labels
+        cdef Py_ssize_t m
+        cdef double weight
+        cdef const double* logs
+        memset(scratch.shares, 0, n * sizeof(double))
+        for m in range(self.n_members):
+            logs, weight = scratch[self.places[m]].shares, self.says[m].weight
+            for label in range(n):
+                scratch.shares[label] += weight * logs[label]
+        softmax(scratch.shares, n)
+
+    cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
+        cdef Py_ssize_t m
+        cdef double slope
+        for m in range(self.n_members):
+            slope = slope_of(
+                scratch[self.places[m]].shares, scratch.shares, self.context.n_labels,
+                example.label,
+            )
+            move_exponent(&self.says[m], slope, self.rate, example.weight)
+
+
+@cython.final
+cdef class LinearPool(_Pool):
+    """A number: the mean of the members by weights that are learned and sum to one."""
+
+    cdef Moments targets
+
+    cdef void pool(self, Scratch* scratch) noexcept nogil:
+        cdef Py_ssize_t m
+        scratch.shares[0] = 0.0
+        for m in range(self.n_members):
+            scratch.shares[0] += self.says[m].weight * scratch[self.places[m]].shares[0]
+
+    cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
+        cdef Py_ssize_t m
+        cdef double error, distance, deviation
+        moments_add(&self.targets, example.targets[0], example.weight)
+        deviation = sqrt(moments_variance(&self.targets))
+        if not deviation > 0.0:
+            return
+        error = in_deviations(example.targets[0] - scratch.shares[0], deviation)
+        for m in range(self.n_members):
+            distance = in_deviations(
+                scratch[self.places[m]].shares[0] - scratch.shares[0], deviation
+            )
+            move_weight(&self.says[m], error * distance, self.rate, example.weight)
+        share_out(self.says, <int32_t> self.n_members)
+
+    cdef dict own_state(self):
+        state = _Pool.own_state(self)
+        state["targets"] = {
+            "weight": self.targets.weight, "mean": self.targets.mean,
+            "squares": self.targets.squares,
+        }
+        return state
+
+    cdef int take_own_state(self, dict state) except -1:
+        self.targets = state["targets"]
+        return _Pool.take_own_state(self, state)
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        """Raise StateError unless `take_state` can trust a state."""
+        _Pool.check_state(self, state, n_columns, n_outputs)
+        targets = state["targets"]
+        check_finite(np.array([targets["mean"]]))
+        check_finite(np.array([targets["weight"], targets["squares"]]), at_least=0.0)
+        check_finite(state["says"], "weight", at_least=0.0)
+        require(sum(state["says"]["weight"]) > 0.5, "the weights of the members")

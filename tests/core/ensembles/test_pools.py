@@ -1,0 +1,164 @@
+"""Ensembles: what the members say, and how it is pooled, against a plain reference."""
+
+import copy
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from reference.pooling import Linear, LogLinear
+from support.streams import as_dicts, changing_rows
+
+import streamtree
+from streamtree._core.ensembles.ensemble import MeanPool
+from streamtree._core.ensembles.pools import LinearPool, LogLinearPool
+from streamtree._core.learners.learner import Classifier, Regressor
+from streamtree._core.store.state import StateError
+from streamtree._core.trees.lastlabel import LastLabelTree
+
+CLASSIFIERS = [
+    "ModelTreeClassifier", "LOMTreeClassifier", "SoftTreeClassifier",
+    "NonGreedyTreeClassifier", "SelfTerminatingTreeClassifier",
+]
+REGRESSORS = ["SoftTreeRegressor", "NonGreedyTreeRegressor", "SelfTerminatingTreeRegressor"]
+
+
+def tree_of(name):
+    return LastLabelTree() if name == "LastLabel" else getattr(streamtree, name)()._core.tree
+
+
+def forest(names, weights, rate=0.1):
+    return Classifier(LogLinearPool([tree_of(name) for name in names], weights, rate))
+
+
+def number_stream(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return as_dicts(X), (3 * X[:, 0] + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=n)).tolist()
+
+
+def test_a_log_linear_pool_equals_the_reference_after_every_row():
+    names, weights = [*CLASSIFIERS, "LastLabel"], [0.4, 0.2, 0.2, 0.2, 0.2, 0.0]
+    pooled, reference = forest(names, weights), LogLinear(weights)
+    alone = [Classifier(tree_of(name)) for name in names]
+    known = []
+    for i, (x, y) in enumerate(zip(*changing_rows(600, 4), strict=True)):
+        w = (1.0, 0.5, 30.0)[i % 7 % 3]
+        if known:
+            shares = [list(core.predict_proba_one(x).values()) for core in alone]
+            expected = reference(shares)
+            if i % 2:  # else the pool looks at the row once, while it learns
+                assert list(pooled.predict_proba_one(x).values()) == pytest.approx(expected)
+                assert pooled.predict_one(x) == known[np.argmax(expected)]
+            if y in known:
+                reference.learn(shares, known.index(y), w)
+        if y not in known:
+            known.append(y)
+        for core in [pooled, *alone]:
+            core.learn_one(x, y, w)
+        assert pooled.tree.weights == pytest.approx(reference.b, abs=1e-9)
+    assert len(known) == 5
+    assert max(pooled.tree.weights) > 0.5
+
+
+def test_a_linear_pool_equals_the_reference_after_every_row():
+    weights = [0.5, 0.3, 0.2]
+    pooled = Regressor(LinearPool(list(map(tree_of, REGRESSORS)), weights, 0.1), shrinks=False)
+    alone = [Regressor(tree_of(name), shrinks=False) for name in REGRESSORS]
+    reference = Linear(weights)
+    for i, (x, y) in enumerate(zip(*number_stream(500), strict=True)):
+        w = (1.0, 2.0, 20.0)[i % 5 % 3]
+        said = np.array([core.predict_one(x) for core in alone])
+        assert pooled.predict_one(x) == pytest.approx(reference(said))
+        reference.learn(said, y, w)
+        for core in [pooled, *alone]:
+            core.learn_one(x, y, w)
+        assert pooled.tree.weights == pytest.approx(reference.w, abs=1e-9)
+
+
+def test_a_mean_pool_says_the_mean():
+    trees = [tree_of("ModelTreeClassifier"), tree_of("SoftTreeClassifier")]
+    alone = [Classifier(tree_of("ModelTreeClassifier")), Classifier(tree_of("SoftTreeClassifier"))]
+    pooled = Classifier(MeanPool(trees))
+    for x, y in zip(*changing_rows(200, 3), strict=True):
+        for core in [pooled, *alone]:
+            core.learn_one(x, y, 1.0)
+        said = [list(core.predict_proba_one(x).values()) for core in alone]
+        assert list(pooled.predict_proba_one(x).values()) == pytest.approx(np.mean(said, axis=0))
+
+
+def test_ensembles_nest():
+    def nested():
+        inner = MeanPool([tree_of("ModelTreeClassifier"), tree_of("ModelTreeClassifier")])
+        return Classifier(LogLinearPool([inner, tree_of("SoftTreeClassifier")], [0.5, 0.5], 0.1))
+
+    # two equal members say the same as one
+    flat = forest(["ModelTreeClassifier", "SoftTreeClassifier"], [0.5, 0.5])
+    core = nested()
+    for x, y in zip(*changing_rows(300, 3), strict=True):
+        assert core.predict_one(x) == flat.predict_one(x)
+        core.learn_one(x, y, 1.0)
+        flat.learn_one(x, y, 1.0)
+    assert core.tree.weights == pytest.approx(flat.tree.weights)
+    snapshot = core.snapshot()
+    copied = nested()
+    copied.check_state(snapshot)
+    copied.restore(snapshot)
+    assert pickle.dumps(copied.snapshot()) == pickle.dumps(snapshot)
+
+
+def test_one_member_keeps_its_labels():
+    single, alone = forest(["ModelTreeClassifier"], [1.0]), Classifier(tree_of(CLASSIFIERS[0]))
+    for x, y in zip(*changing_rows(300, 3), strict=True):
+        assert single.predict_one(x) == alone.predict_one(x)
+        single.learn_one(x, y, 1.0)
+        alone.learn_one(x, y, 1.0)
+
+
+def test_a_copy_goes_on_as_if_nothing_had_happened():
+    names, weights = [*CLASSIFIERS, "LastLabel"], [0.2] * 6
+    rows, labels = changing_rows(400, 4)
+    core, copied = forest(names, weights), forest(names, weights)
+    for x, y in itertools.islice(zip(rows, labels, strict=True), 200):
+        core.learn_one(x, y, 1.0)
+    copied.check_state(core.snapshot())
+    copied.restore(copy.deepcopy(core.snapshot()))
+    for x, y in zip(rows[200:], labels[200:], strict=True):
+        core.learn_one(x, y, 1.0)
+        copied.predict_one(x)
+        copied.learn_one(x, y, 1.0)
+    assert pickle.dumps(copied.snapshot()) == pickle.dumps(core.snapshot())
+
+
+@pytest.mark.parametrize("damage", [
+    lambda tree: tree["says"]["weight"].__setitem__(0, np.nan),
+    lambda tree: tree["says"]["squares"].__setitem__(0, -1.0),
+    lambda tree: tree.update(says=tree["says"][:1]),
+    lambda tree: tree["members"]["1"].update(last=7),
+    lambda tree: tree["members"]["1"].update(weight=np.inf),
+    lambda tree: tree["members"].pop("0"),
+    lambda tree: tree["members"]["0"]["nodes"]["column"].__setitem__(0, 99),
+])
+def test_a_damaged_state_is_refused(damage):
+    names = ["ModelTreeClassifier", "LastLabel"]
+    core = forest(names, [1.0, 0.0])
+    for x, y in zip(*changing_rows(50, 3), strict=True):
+        core.learn_one(x, y, 1.0)
+    state = copy.deepcopy(core.snapshot())
+    damage(state["tree"])
+    with pytest.raises(StateError):
+        forest(names, [1.0, 0.0]).check_state(state)
+
+
+def test_the_last_label_is_repeated_as_often_as_it_was():
+    core = Classifier(LastLabelTree())
+    labels = ["a"] * 300 + ["b"] * 300
+    for y in labels:
+        core.learn_one({}, y, 1.0)
+    shares = core.predict_proba_one({})
+    assert core.predict_one({}) == "b"
+    assert shares["b"] > 0.95
+    assert sum(shares.values()) == pytest.approx(1.0)
+    for y in "ab" * 300:
+        core.learn_one({}, y, 1.0)
+    assert core.predict_proba_one({})["b"] < 0.05
