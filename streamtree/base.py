@@ -120,6 +120,44 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
                     setattr(clone, name, copy.deepcopy(value))
         return clone
 
+    @abc.abstractmethod
+    def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
+        """A batch to learn, and what the core is to be given of it."""
+
+    def _learn_many(
+        self, X: Any, y: Any, w: Any, says: str | None = None,
+        output: Callable[[Batch, Any], Any] = lambda batch, said: None,
+    ) -> Any:
+        """Learn a batch; returns the output for what the core said of its rows.
+
+        Whatever ends it early carries `rows_learned`, the number of rows that were learned.
+        """
+        learned = 0
+        try:
+            batch, arguments = self._prepared(X, y, w)
+            # if the core does not say, a signal came just after its last row
+            learned = batch.n_rows
+            return output(batch, self._core.learn_many(*arguments, says))
+        except BaseException as error:
+            if not hasattr(error, "rows_learned"):
+                error.rows_learned = learned  # type: ignore[attr-defined]
+            raise
+
+    @property
+    def lock_timeout(self) -> float:
+        """The seconds that a call waits while another thread is inside the model.
+
+        0, as at first: it does not wait but raises RuntimeError. Otherwise calls get in in the
+        order in which they came, so that many that predict cannot keep out one that learns;
+        RuntimeError comes after so many seconds (`math.inf`: never). It belongs to the object at
+        hand: copies, pickles and files begin with 0.
+        """
+        return float(self._core.intake.lock.timeout)
+
+    @lock_timeout.setter
+    def lock_timeout(self, seconds: float) -> None:
+        self._core.intake.lock.set_timeout(seconds)
+
     @property
     def n_nodes(self) -> int:
         """Number of nodes of the tree, leaves included."""
@@ -178,7 +216,9 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
         `prediction` of every node.
 
         """
-        views = {view.node: view for view in self._views()}
+        with self._core.intake.lock.reading():
+            views = {view.node: view for view in self._views()}
+            path = self._core.path(x)
         return [
             {
                 "node": node,
@@ -187,15 +227,16 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
                 "weight": views[node].weight,
                 "prediction": views[node].prediction,
             }
-            for node, score in self._core.path(x)
+            for node, score in path
         ]
 
     def debug_one(self, x: dict[Any, Any]) -> str:
         """Tell how the prediction of one example comes about, node by node."""
-        path = self._core.path(x)
-        if not self._core.features.names and self._core.intake.scaler.snapshot()["rows"] == 0:
-            return "Nothing has been learned yet: the tree is a single empty leaf."
-        return inspection.path_text({view.node: view for view in self._views()}, path)
+        with self._core.intake.lock.reading():
+            path = self._core.path(x)
+            if not self._core.features.names and self._core.intake.scaler.snapshot()["rows"] == 0:
+                return "Nothing has been learned yet: the tree is a single empty leaf."
+            return inspection.path_text({view.node: view for view in self._views()}, path)
 
     def snapshot(self) -> dict[str, Any]:
         """The whole learned state as a dict of arrays, numbers and lists.
@@ -319,9 +360,12 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         ------
         ValueError, TypeError
             As in `learn_one`, and if the lengths differ; nothing is learned then.
+        KeyboardInterrupt, or what else a signal handler raises
+            Between two rows, within milliseconds. Its `rows_learned` says how many rows were
+            learned: the model is as if the batch had ended there.
 
         """
-        self._learn_many(Batch(X), y, w)
+        self._learn_many(X, y, w)
 
     def test_then_learn_many(self, X: Any, y: Any, w: Any = None, *, proba: bool = False) -> Any:
         """Predict every row of a batch just before it is learned.
@@ -356,18 +400,24 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         [None, 0, 0, 1]
 
         """
-        batch = Batch(X)
-        said = self._learn_many(batch, y, w, "shares" if proba else "labels")
         if proba:
-            return batch.table_output(said, self.labels[: said.shape[1]])
+            return self._learn_many(X, y, w, "shares", self._shares)
+        return self._learn_many(X, y, w, "labels", self._labels)
+
+    def _labels(self, batch: Batch, said: Any) -> Any:
         return batch.label_output(said, self.labels)
 
-    def _learn_many(self, batch: Batch, y: Any, w: Any, says: str | None = None) -> Any:
+    def _shares(self, batch: Batch, said: Any) -> Any:
+        # another thread may have learned a label since
+        return batch.table_output(said, self.labels[: said.shape[1]])
+
+    def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
+        batch = Batch(X)
         normalized = self._core.labels.normalized
         labels = [normalized(label) for label in label_list(y, batch.n_rows)]
         weights = weight_array(w, batch.n_rows)
-        return self._core.learn_many(
-            batch.rows(), batch.names, batch.first_rows(weights), labels, weights, says
+        return batch, (
+            batch.rows(), batch.names, batch.first_rows(weights), labels, weights
         )
 
     def predict_many(self, X: Any) -> Any:
@@ -379,7 +429,7 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
 
         """
         batch = Batch(X)
-        return batch.label_output(self._core.predict_many(batch.rows(), batch.names), self.labels)
+        return self._labels(batch, self._core.predict_many(batch.rows(), batch.names))
 
     def predict_proba_many(self, X: Any) -> Any:
         """The probability of every label learned so far, for every row.
@@ -391,22 +441,23 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
 
         """
         batch = Batch(X)
-        shares = self._core.predict_many(batch.rows(), batch.names, "shares")
-        # another thread may have learned a label since
-        return batch.table_output(shares, self.labels[: shares.shape[1]])
+        return self._shares(batch, self._core.predict_many(batch.rows(), batch.names, "shares"))
 
 
 class _NumberTree(StreamTree):
     """What regressors of one and of several targets share."""
 
-    def _learn_numbers(
-        self, batch: Batch, y: Any, targets: list[Any] | None, w: Any, says: bool = False
-    ) -> Any:
+    def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
+        batch = Batch(X)
+        values, targets = self._targets_of(y, batch.n_rows)
         weights = weight_array(w, batch.n_rows)
-        return self._core.learn_many(
-            batch.rows(), batch.names, batch.first_rows(weights), targets, y, weights,
-            "numbers" if says else None,
+        return batch, (
+            batch.rows(), batch.names, batch.first_rows(weights), targets, values, weights
         )
+
+    @abc.abstractmethod
+    def _targets_of(self, y: Any, n_rows: int) -> tuple[Any, list[Any] | None]:
+        """The numbers of a batch, shape (n_rows, n_targets), and the names of several targets."""
 
     def _predict_numbers(self, batch: Batch) -> Any:
         return self._core.predict_many(batch.rows(), batch.names)
@@ -469,10 +520,15 @@ class StreamTreeRegressor(_NumberTree, base.MiniBatchRegressor):
         ------
         ValueError, TypeError
             As in `learn_one`, and if the lengths differ; nothing is learned then.
+        KeyboardInterrupt, or what else a signal handler raises
+            Between two rows, within milliseconds. Its `rows_learned` says how many rows were
+            learned: the model is as if the batch had ended there.
 
         """
-        batch = Batch(X)
-        self._learn_numbers(batch, target_array(y, batch.n_rows), None, w)
+        self._learn_many(X, y, w)
+
+    def _targets_of(self, y: Any, n_rows: int) -> tuple[Any, list[Any] | None]:
+        return target_array(y, n_rows), None
 
     def test_then_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a batch just before it is learned.
@@ -502,9 +558,9 @@ class StreamTreeRegressor(_NumberTree, base.MiniBatchRegressor):
         [0.0, 2.0, 2.0]
 
         """
-        batch = Batch(X)
-        said = self._learn_numbers(batch, target_array(y, batch.n_rows), None, w, says=True)
-        return batch.number_output(said[:, 0])
+        return self._learn_many(
+            X, y, w, "numbers", lambda batch, said: batch.number_output(said[:, 0])
+        )
 
     def predict_many(self, X: Any) -> Any:
         """The predicted number of every row.
@@ -516,6 +572,7 @@ class StreamTreeRegressor(_NumberTree, base.MiniBatchRegressor):
         """
         batch = Batch(X)
         return batch.number_output(self._predict_numbers(batch)[:, 0])
+
 
 class StreamTreeMultiTargetRegressor(_NumberTree, base.MultiTargetRegressor):
     """A regressor of several numbers at once, on dicts, arrays, sparse matrices and frames."""
@@ -565,9 +622,10 @@ class StreamTreeMultiTargetRegressor(_NumberTree, base.MultiTargetRegressor):
             n_rows weights or one for all, each from 0 to 1e100; None for 1.
 
         """
-        batch = Batch(X)
-        values, names = target_columns(y, batch.n_rows)
-        self._learn_numbers(batch, values, names, w)
+        self._learn_many(X, y, w)
+
+    def _targets_of(self, y: Any, n_rows: int) -> tuple[Any, list[Any] | None]:
+        return target_columns(y, n_rows)
 
     def test_then_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a batch just before it is learned, as for a single target.
@@ -582,10 +640,9 @@ class StreamTreeMultiTargetRegressor(_NumberTree, base.MultiTargetRegressor):
         The numbers of every row, as `predict_many` gives them.
 
         """
-        batch = Batch(X)
-        values, names = target_columns(y, batch.n_rows)
-        said = self._learn_numbers(batch, values, names, w, says=True)
-        return batch.table_output(said, self.targets)
+        return self._learn_many(
+            X, y, w, "numbers", lambda batch, said: batch.table_output(said, self.targets)
+        )
 
     def predict_many(self, X: Any) -> Any:
         """The predicted numbers of every row.

@@ -14,6 +14,7 @@ import math
 
 import numpy as np
 
+from reference.lomtree import splitmix64
 from reference.scaling import RunningScaler
 from reference.shrinkage import Shrinkage
 
@@ -503,11 +504,11 @@ class ReferenceNonGreedyTree:
         return True
 
     def best_axis_split(self, examples):
-        """(feature, threshold) of the largest gain; of equal ones that of the lesser name."""
+        """(feature, threshold) of the largest gain; of equal ones that of the lesser hash."""
         whole = self.sums(examples)
         best, margin = self.purity(whole), SMALLEST_GAIN * (1.0 + whole[-1])
         found = None
-        for feature in sorted({f for row, _, _ in examples for f in row} - {BIAS}, key=repr_of):
+        for feature in sorted({f for row, _, _ in examples for f in row} - {BIAS}, key=hash_of):
             ordered = sorted(examples, key=lambda example: example[0].get(feature, 0.0))
             left = np.zeros(len(whole))
             for before, after in itertools.pairwise(ordered):
@@ -603,5 +604,9 @@ def log_sum_exp(logits):
     return largest + math.log(math.fsum(np.exp(logits - largest)))
 
 
-def repr_of(feature):
-    return repr(feature)
+def hash_of(feature):
+    """32 bits of a name, mixed from the FNV-1a hash of its representation."""
+    value = 2166136261
+    for byte in repr(feature).encode():
+        value = (value ^ byte) * 16777619 % 2**32
+    return splitmix64(value) % 2**32

@@ -20,6 +20,7 @@ cdef class Learner:
     cdef readonly Intake intake
     cdef readonly Tree tree
     cdef size_t _bytes
+    cdef Py_ssize_t rows_learned        # of the batch that is learned, or was learned last
 
     cdef int look(self, Workspace workspace, const Example* example, bint zeros_implied,
                   Prediction* out) except -1 nogil
@@ -36,6 +37,10 @@ cdef class Learner:
                           double[:, ::1] shares) except -1
     cdef int learn_rows(self, RowSource source, Examples examples, int32_t[::1] labels,
                         double[:, ::1] shares) except -1
+    cdef int learn_row(self, Workspace own, const Example* example, bint zeros_implied,
+                       Prediction* out) except -1 nogil
+    cdef int begin_batch(self) except -1
+    cdef int end_batch(self, RowSource source) except -1
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1
 
 

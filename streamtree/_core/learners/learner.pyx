@@ -4,11 +4,13 @@ Dicts, arrays and sparse matrices, one row or many, learning alone or with what 
 predicted before: all of it ends in `look`, so that a batch equals a loop bit for bit.
 """
 
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport HUGE_VAL
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from streamtree._core.kernels.shrinkage cimport Shrinkage, admit, is_to_judge, judge, shrunken
+from streamtree._core.learners.signals cimport SignalWatch, heed_signals, new_watch
 from streamtree._core.stream.intake cimport DictRows, Intake, Workspace, as_dict
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport LISTED, Example, Prediction, View
@@ -74,7 +76,7 @@ cdef class Learner:
 
     def __sizeof__(self):
         # while another call learns, memory moves about: then the size last known is the answer
-        if not self.intake.is_learning:
+        if not self.intake.lock.is_learning:
             self._bytes = self.tree.n_bytes() + self.intake.n_bytes()
         return object.__sizeof__(self) + self._bytes
 
@@ -140,24 +142,37 @@ cdef class Learner:
 
     # ------------------------------------------------------------------------- many rows
 
+    cdef int begin_batch(self) except -1:
+        """Begin to learn rows; errors say from here on how many were learned."""
+        try:
+            self.intake.lock.begin_learning()
+        except BaseException as error:
+            error.rows_learned = 0
+            raise
+        self.rows_learned = 0
+        return 0
+
     cdef int learn_rows(self, RowSource source, Examples examples, int32_t[::1] labels,
                         double[:, ::1] shares) except -1:
         """The one loop over rows to learn, without the GIL where the rows allow it.
 
         Before every row its prediction is written to `labels` or `shares`, if they are not None.
-        A row of weight 0 is predicted only.
+        A row of weight 0 is predicted only. Where an error or a signal ends the loop,
+        `rows_learned` says how many rows are behind the model; of the others nothing stays.
         """
         cdef Workspace own = self.intake.own
         cdef Py_ssize_t i, last = source.n_rows - 1
         cdef Example example
         cdef Prediction said
         cdef Prediction* out = NULL
+        cdef SignalWatch watch = new_watch()
         said.label = -1
         said.shares = NULL
         if labels is not None or shares is not None:
             out = &said
         with nogil:
             for i in range(source.n_rows):
+                heed_signals(&watch)
                 example = examples.of(min(i + 1, last))
                 if example.label >= 0:
                     self.tree.expect(example.label)
@@ -168,17 +183,32 @@ cdef class Learner:
                 source.read(i, example.weight > 0.0, own.incoming)
                 if shares is not None:
                     said.shares = &shares[i, 0]
-                if example.weight > 0.0:
-                    self.learn(own, &example, source.is_sparse, out)
-                elif out != NULL and self.intake.has_news(own):
-                    self.intake.make_known(own)
-                    self.answer(self.intake.spare, out)
-                elif out != NULL:
-                    self.intake.make(own)
-                    self.answer(own, out)
+                self.learn_row(own, &example, source.is_sparse, out)
                 if labels is not None:
                     labels[i] = said.label
-        self.intake.end_batch(source)
+                self.rows_learned = i + 1
+        return 0
+
+    cdef int end_batch(self, RowSource source) except -1:
+        """What is done after the last row that was learned, and after errors as well."""
+        try:
+            if source is not None:
+                self.intake.end_batch(source, self.rows_learned)
+        finally:
+            self.intake.lock.end_learning()
+        return 0
+
+    cdef int learn_row(self, Workspace own, const Example* example, bint zeros_implied,
+                       Prediction* out) except -1 nogil:
+        """Learn the row of a batch that was read, or only predict it if it has no weight."""
+        if example.weight > 0.0:
+            return self.learn(own, example, zeros_implied, out)
+        if out != NULL and self.intake.has_news(own):
+            self.intake.make_known(own)
+            return self.answer(self.intake.spare, out)
+        if out != NULL:
+            self.intake.make(own)
+            return self.answer(own, out)
         return 0
 
     cdef int predict_rows(self, RowSource source, list names, int32_t[::1] labels,
@@ -187,11 +217,13 @@ cdef class Learner:
         cdef Workspace workspace = self.intake.workspace()
         cdef Py_ssize_t i
         cdef Prediction said
+        cdef SignalWatch watch = new_watch()
         said.label = -1
         said.shares = NULL
         source.bind(self.intake.scaler, self.intake.known_columns(names))
         with nogil:
             for i in range(source.n_rows):
+                heed_signals(&watch)
                 source.read(i, False, workspace.incoming)
                 self.intake.make(workspace)
                 if shares is not None:
@@ -213,6 +245,7 @@ cdef class Learner:
             source.bind(self.intake.scaler, self.intake.learned_columns(names, first_rows))
             return source
         for x in rows:
+            PyErr_CheckSignals()
             self.intake.read_new(x)
         return DictRows(self.intake, rows)
 
@@ -223,16 +256,18 @@ cdef class Learner:
         cdef Py_ssize_t i
         leaves = np.empty(source.n_rows, dtype=np.int32)
         cdef int32_t[::1] view = leaves
-        self.intake.begin_predicting()
+        cdef SignalWatch watch = new_watch()
+        self.intake.lock.begin_predicting()
         try:
             source.bind(self.intake.scaler, self.intake.known_columns(names))
             with nogil:
                 for i in range(source.n_rows):
+                    heed_signals(&watch)
                     source.read(i, False, workspace.incoming)
                     self.intake.make(workspace)
                     view[i] = self.tree.leaf(&workspace.row, workspace.scratch)
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
         return leaves
 
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1:
@@ -267,7 +302,7 @@ cdef class Learner:
                 n_targets,
             )
         self.tree.grow(kept)
-        return self.intake.end_batch(source)
+        return self.intake.end_batch(source, source.n_rows)
 
     # --------------------------------------------------------------------------- one row
 
@@ -287,47 +322,53 @@ cdef class Learner:
 
     def check_one(self, x):
         """Raise if `learn_one` would refuse these features."""
-        self.intake.begin_predicting()
+        self.intake.lock.begin_predicting()
         try:
             self.intake.read_known(x)
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
 
     def path(self, x):
         """The nodes that an example passes, each with what its test gives, None at the last."""
-        cdef Workspace workspace
-        self.intake.begin_predicting()
+        # one of its own: Python objects are made meanwhile, and with them other threads may run
+        cdef Workspace workspace = self.intake.workspace()
+        self.intake.lock.begin_predicting()
         try:
-            workspace = self.intake.read_known(x)
+            self.intake.read(x, workspace, False)
+            self.intake.make(workspace)
             return self.tree.path(&workspace.row, workspace.scratch)
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
 
     # ---------------------------------------------------------------------- the whole tree
 
     def configure(self, **settings):
-        """Set what may change while the tree learns."""
-        self.tree.configure(**settings)
+        """Set what may change while the tree learns, between two calls."""
+        self.intake.lock.begin_learning()
+        try:
+            self.tree.configure(**settings)
+        finally:
+            self.intake.lock.end_learning()
 
     def depths(self):
         """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        self.intake.begin_predicting()
+        self.intake.lock.begin_predicting()
         try:
             return self.tree.depths()
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
 
     def measure(self, name, *arguments):
         """What a method of the tree says that looks at its nodes: they move while it learns."""
-        self.intake.begin_predicting()
+        self.intake.lock.begin_predicting()
         try:
             return getattr(self.tree, name)(*arguments)
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
 
     def snapshot(self):
         """The whole state as arrays, numbers and lists; the same history gives the same one."""
-        self.intake.begin_predicting()
+        self.intake.lock.begin_predicting()
         try:
             return {
                 **self._own_state(),
@@ -336,7 +377,7 @@ cdef class Learner:
                 "tree": self.tree.state(),
             }
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
 
     def _own_state(self):
         raise NotImplementedError
@@ -393,7 +434,7 @@ cdef class Classifier(Learner):
         cdef Intake intake = self.intake
         cdef int32_t n_labels = self.intake.labels.size
         cdef Example example
-        intake.begin_learning()
+        intake.lock.begin_learning()
         try:
             y = self.intake.labels.normalized(y)
             if self.tree.max_labels:
@@ -415,7 +456,7 @@ cdef class Classifier(Learner):
             self.tree.approach(example.label)
             return self.learn(intake.own, &example, False, NULL)
         finally:
-            intake.is_learning = False
+            intake.lock.end_learning()
 
     cdef Examples _numbered(self, list labels, weights):
         """Number the labels of a batch; one that is new and has no weight is not learned."""
@@ -438,9 +479,9 @@ cdef class Classifier(Learner):
         learning, or as a float64 array of shape (n_rows, n_labels).
         """
         cdef Examples examples
-        cdef RowSource source
+        cdef RowSource source = None
         numbers = shares = None
-        self.intake.begin_learning()
+        self.begin_batch()
         try:
             if self.tree.max_labels:
                 self.check_labels(
@@ -456,18 +497,19 @@ cdef class Classifier(Learner):
             self.learn_rows(
                 source, examples, numbers, shares if shares is not None and shares.size else None
             )
-        except BaseException:
+        except BaseException as error:
             # those that no row has been learned of yet
             self.intake.labels.truncate(self.intake.context.n_labels)
+            error.rows_learned = self.rows_learned
             raise
         finally:
-            self.intake.is_learning = False
+            self.end_batch(source)
         return numbers if says == "labels" else shares
 
     def grow(self, rows, list names, list first_rows, list labels, weights):
         """Grow the tree from a whole data set: a RowSource, or dicts."""
         cdef int32_t n_labels = self.intake.labels.size
-        self.intake.begin_learning()
+        self.intake.lock.begin_learning()
         try:
             self.check_labels(labels)
             try:
@@ -477,19 +519,19 @@ cdef class Classifier(Learner):
                     self.intake.labels.truncate(n_labels)
                 raise
         finally:
-            self.intake.is_learning = False
+            self.intake.lock.end_learning()
 
     cdef object predict_dict(self, x):
         """The most likely label, None before any learning."""
         cdef Workspace workspace
         cdef Prediction said
         said.shares = NULL
-        self.intake.begin_predicting()
+        self.intake.lock.begin_predicting()
         try:
             workspace = self.intake.read_known(x)
             self.answer(workspace, &said)
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
         return None if said.label < 0 else self.intake.labels.labels[said.label]
 
     def predict_proba_one(self, x):
@@ -497,7 +539,7 @@ cdef class Classifier(Learner):
         cdef Workspace workspace
         cdef Prediction said
         cdef double[::1] shares
-        self.intake.begin_predicting()
+        self.intake.lock.begin_predicting()
         try:
             # with room for one at least, so that there is an address
             out = np.zeros(self.intake.labels.size + 1)
@@ -506,20 +548,20 @@ cdef class Classifier(Learner):
             workspace = self.intake.read_known(x)
             self.answer(workspace, &said)
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
         return dict(zip(self.intake.labels.labels, out.tolist()))
 
     def predict_topk_one(self, x, Py_ssize_t count):
         """The `count` most likely (label, probability) pairs; at a tie the label learned first."""
         cdef Workspace workspace
-        self.intake.begin_predicting()
+        self.intake.lock.begin_predicting()
         try:
             workspace = self.intake.read_known(x)
             top = []
             if self.intake.labels.size:
                 top = self.tree.top_shares(&workspace.row, workspace.scratch, count)
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
         if top is not None:
             return [(self.intake.labels.labels[label], share) for label, share in top]
         shares = self.predict_proba_one(x)
@@ -528,7 +570,7 @@ cdef class Classifier(Learner):
     def predict_many(self, rows, list names, says="labels"):
         """The class number of every row, -1 before any learning, or the probabilities of all."""
         cdef RowSource source = self._known(rows)
-        self.intake.begin_predicting()
+        self.intake.lock.begin_predicting()
         try:
             if says == "labels":
                 numbers = np.empty(source.n_rows, dtype=np.int32)
@@ -538,13 +580,13 @@ cdef class Classifier(Learner):
             self.predict_rows(source, names, None, shares if shares.size else None)
             return shares
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
 
     def examine(self, x, y):
         """What a step on an example would go by, for tests."""
         cdef Workspace workspace
         cdef Example example
-        self.intake.begin_learning()
+        self.intake.lock.begin_learning()
         try:
             example.label = self.intake.labels.labels.index(y)
             example.targets = NULL
@@ -552,7 +594,7 @@ cdef class Classifier(Learner):
             workspace = self.intake.read_known(x)
             return self.tree.examine(&workspace.row, &example, workspace.scratch)
         finally:
-            self.intake.is_learning = False
+            self.intake.lock.end_learning()
 
     def _own_state(self):
         return {"labels": list(self.intake.labels.labels)}
@@ -578,10 +620,9 @@ cdef double as_target(object y, object name) except? -1.0:
     return number
 
 
-cdef object blank_shrinkage(int32_t n_targets):
-    cdef Shrinkage blank
-    memset(&blank, 0, sizeof(Shrinkage))
-    return np.zeros(n_targets, dtype=np.asarray(<Shrinkage[:1]> &blank).dtype)
+cdef Shrinkage _blank
+memset(&_blank, 0, sizeof(Shrinkage))
+SHRINKAGE = np.asarray(<Shrinkage[:1]> &_blank).dtype
 
 
 cdef class Regressor(Learner):
@@ -597,10 +638,10 @@ cdef class Regressor(Learner):
         self.make_room(0 if several else 1)
 
     cdef int make_room(self, int32_t n_targets) except -1:
-        self.intake.context.n_targets = n_targets
         self._target = np.zeros(n_targets)
         self._predicted = np.zeros(n_targets)
-        self._shrinkage = blank_shrinkage(n_targets)
+        self._shrinkage = np.zeros(n_targets, dtype=SHRINKAGE)
+        self.intake.context.n_targets = n_targets
         return 0
 
     cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
@@ -641,8 +682,9 @@ cdef class Regressor(Learner):
 
     cdef int name_targets(self, list names) except -1:
         """Fix the names of several targets."""
+        self.make_room(<int32_t> len(names))
         self.targets = names
-        return self.make_room(<int32_t> len(names))
+        return 0
 
     def check_names(self, names):
         """Raise unless the names are those of the targets, in any order."""
@@ -678,7 +720,7 @@ cdef class Regressor(Learner):
         cdef Intake intake = self.intake
         cdef double[::1] target
         cdef Example example
-        intake.begin_learning()
+        intake.lock.begin_learning()
         try:
             names = self.check_target(y)
             check_weight(w)
@@ -694,7 +736,7 @@ cdef class Regressor(Learner):
             example.weight = w
             return self.learn(intake.own, &example, False, NULL)
         finally:
-            intake.is_learning = False
+            intake.lock.end_learning()
 
     def learn_many(self, rows, list names, list first_rows, targets, y, weights, says=None):
         """Learn the rows of a RowSource, or dicts; every error is raised before anything changes.
@@ -704,9 +746,9 @@ cdef class Regressor(Learner):
         weight. With `says` it returns what was predicted of every row just before it was learned,
         as a float64 array of shape (n_rows, n_targets).
         """
-        cdef RowSource source
+        cdef RowSource source = None
         predicted = None
-        self.intake.begin_learning()
+        self.begin_batch()
         try:
             if targets is not None:
                 self.check_names(targets)
@@ -725,17 +767,22 @@ cdef class Regressor(Learner):
                 source, Examples(None, y, weights), None,
                 predicted if predicted is not None and predicted.size else None,
             )
+        except BaseException as error:
+            if self.targets and not self.intake.scaler.rows:
+                self.name_targets([])
+            error.rows_learned = self.rows_learned
+            raise
         finally:
-            self.intake.is_learning = False
+            self.end_batch(source)
         return predicted
 
     def grow(self, rows, list names, list first_rows, y, weights):
         """Grow the tree from a whole data set: a RowSource, or dicts; y has one column."""
-        self.intake.begin_learning()
+        self.intake.lock.begin_learning()
         try:
             self.grow_rows(rows, names, first_rows, Examples(None, y, weights))
         finally:
-            self.intake.is_learning = False
+            self.intake.lock.end_learning()
 
     cdef object predict_dict(self, x):
         """The predicted number, or a dict of them by target."""
@@ -743,7 +790,7 @@ cdef class Regressor(Learner):
         cdef double number = 0.0
         cdef double[::1] several
         cdef Prediction said
-        self.intake.begin_predicting()
+        self.intake.lock.begin_predicting()
         try:
             if self.targets is None:
                 said.shares = &number
@@ -754,27 +801,27 @@ cdef class Regressor(Learner):
             workspace = self.intake.read_known(x)
             self.answer(workspace, &said)
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
         return number if self.targets is None else dict(zip(self.targets, predicted.tolist()))
 
     def predict_many(self, rows, list names):
         """The predictions as a float64 array of shape (n_rows, n_targets)."""
         cdef RowSource source = self._known(rows)
-        self.intake.begin_predicting()
+        self.intake.lock.begin_predicting()
         try:
             predicted = np.empty((source.n_rows, self.intake.context.n_targets))
             if predicted.size:
                 self.predict_rows(source, names, None, predicted)
             return predicted
         finally:
-            self.intake.n_predicting -= 1
+            self.intake.lock.end_predicting()
 
     def examine(self, x, y):
         """What a step on an example would go by, for tests."""
         cdef Workspace workspace
         cdef Example example
         cdef double[::1] target = np.array(y, dtype=np.float64).reshape(-1)
-        self.intake.begin_learning()
+        self.intake.lock.begin_learning()
         try:
             example.label = -1
             example.targets = &target[0]
@@ -782,11 +829,11 @@ cdef class Regressor(Learner):
             workspace = self.intake.read_known(x)
             return self.tree.examine(&workspace.row, &example, workspace.scratch)
         finally:
-            self.intake.is_learning = False
+            self.intake.lock.end_learning()
 
     def _own_state(self):
         cdef Shrinkage[::1] view
-        shrinkage = blank_shrinkage(self.intake.context.n_targets)
+        shrinkage = np.zeros(self.intake.context.n_targets, dtype=SHRINKAGE)
         view = shrinkage
         view[:] = self._shrinkage
         return {

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
+from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.keptrows cimport KeptRows
 
 
@@ -19,7 +20,7 @@ cdef class GreedySearch:
     cdef readonly Py_ssize_t n_outputs  # classes or targets
     cdef readonly double[::1] centers   # mean and deviation of every target
     cdef readonly double[::1] units
-    cdef int32_t[::1] _ranks            # of the columns, by name
+    cdef Context _context
     # the values of all rows, by column and then by size
     cdef int32_t[::1] _rows
     cdef int32_t[::1] _columns

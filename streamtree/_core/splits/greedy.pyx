@@ -6,9 +6,10 @@ the targets' variances, where they have numbers. A value that a row does not lis
 
 cimport cython
 from libc.math cimport log
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memset
 
+from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.keptrows cimport KeptRows
 
 import numpy as np
@@ -29,18 +30,20 @@ cdef inline double x_log_x(double x) noexcept nogil:
 cdef class GreedySearch:
     """Of rows with labels below `n_classes`, or with targets.
 
-    `names` are those of the columns: of two equally good splits that of the lesser name is taken,
-    for a tree must not depend on the order in which its columns came. With `has_one_unit` all
-    targets are measured in the largest of their deviations.
+    Of two equally good splits that is taken whose column has the lesser hash of its name, for a
+    tree must not depend on the order in which its columns came. With `has_one_unit` all targets
+    are measured in the largest of their deviations.
+
+    It is made in the middle of an example: no Python code may run, in which a signal might end it.
+    So it calls methods and ufuncs of numpy, which are compiled, and none of its functions.
     """
 
-    def __cinit__(self, KeptRows rows, Py_ssize_t n_classes, list names, bint has_one_unit):
+    def __cinit__(
+        self, KeptRows rows, Py_ssize_t n_classes, Context context, bint has_one_unit
+    ):
         self.rows = rows
         self.n_outputs = rows.n_targets if rows.n_targets else n_classes
-        order = sorted(range(len(names)), key=lambda column: repr(names[column]))
-        ranks = np.empty(len(names), dtype=np.int32)
-        ranks[order] = np.arange(len(names))
-        self._ranks = ranks
+        self._context = context
         if rows.n_targets:
             self._standardise(has_one_unit)
         self._sort()
@@ -51,12 +54,14 @@ cdef class GreedySearch:
         targets = np.asarray(<double[:n * self.n_outputs]> self.rows.targets).reshape(n, -1)
         weights = np.asarray(<double[:n]> self.rows.weights)
         # relative ones do not overflow; and equal targets deviate by exactly 0 from the first
-        weights = weights / weights.max()
-        centers = np.average(targets - targets[0], axis=0, weights=weights)
+        weights = weights / np.maximum.reduce(weights)
+        total = np.add.reduce(weights)
+        weights = weights.reshape(n, 1)
+        centers = np.add.reduce((targets - targets[0]) * weights, axis=0) / total
         squares = np.square(targets - targets[0] - centers)
-        units = np.sqrt(np.average(squares, axis=0, weights=weights))
+        units = np.sqrt(np.add.reduce(squares * weights, axis=0) / total)
         if has_one_unit:
-            units[:] = units.max()
+            units[:] = np.maximum.reduce(units)
         self.centers, self.units = targets[0] + centers, units
         return 0
 
@@ -64,9 +69,10 @@ cdef class GreedySearch:
         cdef Py_ssize_t n = self.rows.n, n_entries = self.rows.starts[n]
         columns = np.asarray(<int32_t[:n_entries + 1]> self.rows.columns)[:n_entries]
         values = np.asarray(<double[:n_entries + 1]> self.rows.values)[:n_entries]
-        order = np.lexsort((values, columns))
-        lengths = np.diff(np.asarray(<int64_t[:n + 1]> self.rows.starts))
-        self._rows = np.repeat(np.arange(n, dtype=np.int32), lengths)[order]
+        order = values.argsort(kind="stable")
+        order = order[columns[order].argsort(kind="stable")]
+        starts = np.asarray(<int64_t[:n + 1]> self.rows.starts)
+        self._rows = np.arange(n, dtype=np.int32).repeat(starts[1:] - starts[:n])[order]
         self._columns, self._values = columns[order], values[order]
         return 0
 
@@ -211,6 +217,7 @@ cdef class GreedySearch:
         """Judge the split between the last value passed and the next one."""
         cdef const double* totals = &self._totals[node, 0]
         cdef const double* left = &self._left[node, 0]
+        cdef const uint32_t* hashes = self._context.hashes
         cdef AxisSplit* best = &self._best[node]
         cdef double margin = SMALLEST_GAIN * (1.0 + totals[self.n_outputs])
         cdef double gain
@@ -222,7 +229,7 @@ cdef class GreedySearch:
         # columns that divide the rows alike differ by the rounding of their sums
         if gain > best.gain + margin or (
             gain >= best.gain - margin and best.column >= 0
-            and self._ranks[column] < self._ranks[best.column]
+            and hashes[column] < hashes[best.column]
         ):
             best.gain = gain
             best.column = column

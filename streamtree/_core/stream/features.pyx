@@ -33,11 +33,20 @@ cdef extern from "Python.h":
     long PyLong_AsLongAndOverflow(PyObject* value, int* overflow)
 
 
+cdef str name_text(object name):
+    """The representation of a name: the same in every process, by every version of numpy."""
+    if type(name) is Category:
+        return f"Category(name={name_text(name[0])}, value={name[1]!r})"
+    if isinstance(name, np.generic):
+        name = name.item()
+    return repr(name)
+
+
 cdef uint32_t stable_hash(object name) except? 0:
     """The same number for the same name in every process (FNV-1a of its representation)."""
     cdef uint32_t value = 2166136261u
     cdef unsigned char byte
-    for byte in repr(name).encode("utf-8", "surrogatepass"):
+    for byte in name_text(name).encode("utf-8", "surrogatepass"):
         value = (value ^ byte) * 16777619u
     return value
 
@@ -145,7 +154,7 @@ cdef class FeatureIndex:
     cpdef int32_t find(self, object name) except -2:
         """The column of a name or `Category`, -1 if it is unknown."""
         if type(name) is Category:
-            found = self._categories.get(name.name, {}).get(name.value)
+            found = self._categories.get(name[0], {}).get(name[1])
         else:
             found = self._numbers.get(name)
         return -1 if found is None else <int32_t> found
@@ -164,13 +173,13 @@ cdef class FeatureIndex:
         if type(name) is not Category:
             self._numbers[name] = column
             home = self._numbers
-        elif name.name in self._categories:
-            home = self._categories[name.name]
-            home[name.value] = column
+        elif name[0] in self._categories:
+            home = self._categories[name[0]]
+            home[name[1]] = column
         else:
-            home = {name.value: column}
-            self._groups[name.name] = len(self._groups)
-            self._categories[name.name] = home
+            home = {name[1]: column}
+            self._groups[name[0]] = len(self._groups)
+            self._categories[name[0]] = home
         self.names.append(name)
         self._homes.append(home)
         self.codes.append(code)
@@ -181,7 +190,7 @@ cdef class FeatureIndex:
         if type(name) is not Category:
             return value, stable_hash(name), -1
         # the value does not enter: the categories of a feature are one candidate for a split
-        return value, stable_hash(name.name), self._groups.get(name.name, len(self._groups))
+        return value, stable_hash(name[0]), self._groups.get(name[0], len(self._groups))
 
     cdef int truncate(self, Py_ssize_t size) except -1:
         """Forget the columns from `size` on. Asks no name for its hash: that might raise."""

@@ -5,6 +5,7 @@ from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.encoding cimport RowEncoder
 from streamtree._core.stream.features cimport FeatureIndex
 from streamtree._core.stream.labels cimport LabelIndex
+from streamtree._core.stream.lock cimport ModelLock
 from streamtree._core.stream.row cimport Row, Scratch
 from streamtree._core.stream.scaling cimport ColumnScaler
 from streamtree._core.stream.sources cimport RowSource
@@ -42,16 +43,13 @@ cdef class Intake:
     cdef readonly Context context
     cdef int views
     cdef list scratches         # of a workspace, see Tree.scratches
-    cdef bint is_learning
-    cdef int n_predicting
+    cdef readonly ModelLock lock
     cdef Workspace own          # of whoever learns, and of single predictions
     cdef Workspace spare        # of rows as they are known before they are learned
     cdef bint _is_reading
     cdef bint _own_was_last     # `own` has the views of the dict that was read last
     cdef uint64_t _version      # grows whenever a row may look different from before
 
-    cdef int begin_learning(self) except -1
-    cdef int begin_predicting(self) except -1
     cdef Workspace workspace(self)
     cdef int read(self, object x, Workspace workspace, bint keep_new) except -1
     cdef Workspace read_known(self, object x)
@@ -64,7 +62,7 @@ cdef class Intake:
     cdef int make_known(self, Workspace workspace) except -1 nogil
     cdef bint count(self, Workspace workspace, bint zeros_implied) noexcept nogil
     cdef int make_counted(self, Workspace workspace, bint is_there) except -1 nogil
-    cdef int end_batch(self, RowSource source) except -1
+    cdef int end_batch(self, RowSource source, Py_ssize_t n_rows) except -1
     cdef object known_columns(self, list names)
     cdef object learned_columns(self, list names, list first_rows)
     cdef size_t n_bytes(self) noexcept nogil

@@ -15,6 +15,7 @@ from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.encoding cimport PARTS, RowEncoder
 from streamtree._core.stream.features cimport FeatureIndex
 from streamtree._core.stream.labels cimport LabelIndex
+from streamtree._core.stream.lock cimport ModelLock
 from streamtree._core.stream.row cimport ENCODED, LISTED, PLAIN, STANDARD, Scratch, View
 from streamtree._core.stream.scaling cimport ColumnScaler
 from streamtree._core.stream.sources cimport RowSource
@@ -147,11 +148,12 @@ cdef class Workspace:
 
 @cython.final
 cdef class Intake:
-    """Names, labels and scales; and the rule of who may be inside at the same time."""
+    """Names, labels and scales; and the lock of who may be inside at the same time."""
 
     def __cinit__(self, int views, list scratches, list names=None, list labels=None):
         self.views = views
         self.scratches = scratches
+        self.lock = ModelLock()
         self.features = FeatureIndex(names)
         self.labels = LabelIndex(labels)
         self.scaler = ColumnScaler((views & (STANDARD | ENCODED)) != 0, (views & LISTED) != 0)
@@ -164,25 +166,6 @@ cdef class Intake:
     cdef size_t n_bytes(self) noexcept nogil:
         """What is behind the rows; the scaler reports its own."""
         return self.own.n_bytes() + self.spare.n_bytes() + self.context.n_bytes()
-
-    # -------------------------------------------------------------------- who may be inside
-
-    cdef int begin_learning(self) except -1:
-        """Call with the GIL held; set `is_learning` back to False in the end."""
-        if self.is_learning or self.n_predicting:
-            raise RuntimeError(
-                "the model is in use by another call: learning needs it alone, "
-                "predictions may run side by side with each other only"
-            )
-        self.is_learning = True
-        return 0
-
-    cdef int begin_predicting(self) except -1:
-        """Call with the GIL held; count `n_predicting` down in the end."""
-        if self.is_learning:
-            raise RuntimeError("the model is learning in another call: it cannot predict now")
-        self.n_predicting += 1
-        return 0
 
     # --------------------------------------------------------------------- rows of dicts
 
@@ -340,14 +323,22 @@ cdef class Intake:
         self._version += 1
         return self.known_columns(names)
 
-    cdef int end_batch(self, RowSource source) except -1:
-        """A sparse batch implies zeros only in the columns that it has."""
-        cdef int32_t position
+    cdef int end_batch(self, RowSource source, Py_ssize_t n_rows) except -1:
+        """Say that `n_rows` of the rows were learned: fewer than there are if an error came.
+
+        A sparse batch implies zeros only in the columns that it has.
+        """
+        cdef int32_t position, size = self.scaler.n_born
         if source.is_sparse:
             mentioned = set(np.asarray(source.columns).tolist())
             for position in range(self.scaler.size):
                 if position not in mentioned:
-                    self.scaler.not_implied(position, source.n_rows)
+                    self.scaler.not_implied(position, n_rows)
+        if size < self.scaler.size:
+            # columns of rows that were not reached
+            self.features.truncate(size)
+            self.scaler.size = self.context.n_columns = size
+            self._version += 1
         return 0
 
 

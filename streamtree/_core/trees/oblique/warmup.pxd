@@ -35,7 +35,7 @@ cdef class WarmUp:
     cdef void _read(self, Py_ssize_t row, KeptStep* kept) noexcept nogil
     cdef int _replay(self, ObliqueSteps tree) except -1
     cdef int _grow(self, ObliqueSteps tree) except -1
-    cdef int _grow_level(self, ObliqueSteps tree, object places) except -1
+    cdef int _grow_level(self, ObliqueSteps tree, int32_t[::1] places, list groups) except -1
     cdef bint _split(
         self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, dict split,
         int32_t[::1] node_of

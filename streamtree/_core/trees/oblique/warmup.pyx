@@ -28,6 +28,29 @@ cdef enum:
     REPLAYS = 4             # passes of joint training over the rows after each build
 
 
+cdef list grouped(const int32_t[::1] places, Py_ssize_t n_nodes):
+    """(node, its rows in the order in which they came) for all nodes that have rows."""
+    cdef Py_ssize_t i
+    cdef int64_t[::1] ends = np.zeros(n_nodes + 1, dtype=np.int64)
+    rows = np.empty(places.shape[0], dtype=np.int64)
+    cdef int64_t[::1] view = rows
+    for i in range(places.shape[0]):
+        ends[places[i] + 1] += 1
+    # rows of no node come first
+    for i in range(n_nodes):
+        ends[i + 1] += ends[i]
+    starts = np.asarray(ends).tolist()
+    for i in range(places.shape[0]):
+        if places[i] >= 0:
+            view[ends[places[i]]] = i
+            ends[places[i]] += 1
+    groups = []
+    for i in range(n_nodes):
+        if starts[i + 1] > starts[i]:
+            groups.append((i, rows[starts[i]:starts[i + 1]]))
+    return groups
+
+
 @cython.final
 cdef class WarmUp:
     """Rows as they were learned, until `n_rows` are there."""
@@ -48,13 +71,16 @@ cdef class WarmUp:
         return self.rows.n_bytes() + self._room.n_bytes()
 
     cdef int build(self, ObliqueSteps tree) except -1:
-        """Grow the tree anew from the rows; the last time, let them go."""
+        """Grow the tree anew from the rows; the last time, let them go.
+
+        No Python code runs meanwhile, in which a signal might leave half a tree.
+        """
         self._room.reserve(self.rows.longest() + 1)
         self._scratch.slots = self._room.columns
         self._scratch.steps = self._room.values
         # the paper's loss is that of raw targets, so there all have one unit
         self._search = GreedySearch(
-            self.rows, tree.n_outputs, tree.context.features.names, tree.is_paper
+            self.rows, tree.n_outputs, tree.context, tree.is_paper
         )
         self._grow(tree)
         if self.joins:
@@ -95,31 +121,33 @@ cdef class WarmUp:
         tree.set_rates()
         # the node of every row, -1 for one that ended in a leaf
         places = np.zeros(self.rows.n, dtype=np.int32)
-        while depth < tree.depth and (places >= 0).any():
-            self._grow_level(tree, places)
+        groups = grouped(places, tree.shape.size)
+        while depth < tree.depth and groups:
+            self._grow_level(tree, places, groups)
+            groups = grouped(places, tree.shape.size)
             depth += 1
-        for node in np.unique(places[places >= 0]).tolist():
-            self._set_outputs(tree, node, np.flatnonzero(places == node))
+        for node, members in groups:
+            self._set_outputs(tree, node, members)
         return 0
 
-    cdef int _grow_level(self, ObliqueSteps tree, object places) except -1:
+    cdef int _grow_level(self, ObliqueSteps tree, int32_t[::1] places, list groups) except -1:
         """Split the nodes in which rows are; `places` follows the rows."""
-        nodes = np.unique(places[places >= 0])
-        position = np.full(tree.shape.size, -1, dtype=np.int32)
-        position[nodes] = np.arange(len(nodes), dtype=np.int32)
-        node_of = np.where(places >= 0, position[places], np.int32(-1))
-        splits = self._search.best_splits(node_of, len(nodes))
-        # the rows of every node, in the order in which they came
-        order = np.argsort(places, kind="stable").astype(np.int64)
-        order = order[np.searchsorted(places[order], 0):]
-        bounds = np.searchsorted(places[order], nodes)
-        for node, members, column, threshold in zip(
-            nodes.tolist(), np.split(order, bounds[1:]), splits["column"].tolist(),
-            splits["threshold"].tolist(), strict=True
+        cdef Py_ssize_t i, position
+        cdef int32_t[::1] node_of = np.empty(places.shape[0], dtype=np.int32)
+        cdef const int64_t[::1] members
+        node_of[:] = -1
+        for position in range(len(groups)):
+            members = groups[position][1]
+            for i in range(members.shape[0]):
+                node_of[members[i]] = <int32_t> position
+        splits = self._search.best_splits(node_of, len(groups))
+        for (node, members), column, threshold in zip(
+            groups, splits["column"].tolist(), splits["threshold"].tolist(), strict=True
         ):
             split = {"column": column, "threshold": threshold}
             if column < 0 or not self._split(tree, node, members, split, places):
-                places[members] = -1
+                for i in range(members.shape[0]):
+                    places[members[i]] = -1
                 self._set_outputs(tree, node, members)
         return 0
 
