@@ -1,5 +1,6 @@
 """Compiled decision trees that learn from a stream, one example at a time, at home in river."""
 
+from streamtree.extratree import ExtraTreeClassifier, ExtraTreeRegressor
 from streamtree.lomtree import LOMTreeClassifier
 from streamtree.modeltree import ModelTreeClassifier
 from streamtree.nongreedy import (
@@ -15,6 +16,8 @@ from streamtree.serialization import ModelFileError, load
 from streamtree.softtree import SoftTreeClassifier, SoftTreeRegressor
 
 __all__ = [
+    "ExtraTreeClassifier",
+    "ExtraTreeRegressor",
     "LOMTreeClassifier",
     "ModelFileError",
     "ModelTreeClassifier",

@@ -76,6 +76,10 @@ def _leaves(model: StreamTreeClassifier) -> tuple[Leaves, NDArray[np.int64]]:
         is_leaf = ~np.isin(np.arange(len(tree["parents"])), tree["parents"])
         node, label = tree["counts"].nonzero()
         weight = tree["counts"][node, label]
+    elif "grown" in tree:
+        nodes, weight = tree["grown"]["nodes"], tree["grown"]["weights"].astype(np.float64)
+        is_leaf = nodes["left"] < 0
+        node = np.repeat(np.arange(len(nodes)), nodes["n_labels"])
     else:
         raise TypeError(f"{type(model).__name__} keeps no class weights in its leaves")
     number = np.cumsum(is_leaf) - 1

@@ -188,7 +188,7 @@ FLOORS = [
     {"checkpoint"},
     {"diagnostics", "plots", "serialization"},
     {"criteria"},
-    {"lomtree", "modeltree", "nongreedy", "softtree", "selfterminating"},
+    {"extratree", "lomtree", "modeltree", "nongreedy", "softtree", "selfterminating"},
     {"base"},
     {"batches", "inspection"},
     {"modelfile"},

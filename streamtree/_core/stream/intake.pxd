@@ -9,6 +9,7 @@ from streamtree._core.stream.lock cimport ModelLock
 from streamtree._core.stream.row cimport Row, Scratch
 from streamtree._core.stream.scaling cimport ColumnScaler
 from streamtree._core.stream.sources cimport RowSource
+from streamtree._core.stream.table cimport RowTable
 
 
 cdef dict as_dict(object x, str rule=*)
@@ -20,6 +21,7 @@ cdef class Workspace:
     cdef RowBuffer listed
     cdef RowBuffer standard
     cdef RowEncoder encoder
+    cdef RowTable table
     cdef Row row
     cdef Scratch* scratch       # the first of several where there are members of an ensemble
     cdef Py_ssize_t n_scratches

@@ -16,9 +16,10 @@ from streamtree._core.stream.encoding cimport PARTS, RowEncoder
 from streamtree._core.stream.features cimport FeatureIndex
 from streamtree._core.stream.labels cimport LabelIndex
 from streamtree._core.stream.lock cimport ModelLock
-from streamtree._core.stream.row cimport ENCODED, LISTED, PLAIN, STANDARD, Scratch, View
+from streamtree._core.stream.row cimport ENCODED, LISTED, PLAIN, STANDARD, TABLE, Scratch, View
 from streamtree._core.stream.scaling cimport ColumnScaler
 from streamtree._core.stream.sources cimport RowSource
+from streamtree._core.stream.table cimport RowTable
 
 from collections.abc import Mapping
 
@@ -45,6 +46,7 @@ cdef class Workspace:
         self.raw, self.incoming = RowBuffer(), RowBuffer()
         self.listed, self.standard = RowBuffer(), RowBuffer()
         self.encoder = RowEncoder(context)
+        self.table = RowTable(context)
         self.views = views
         self.scratch = <Scratch*> zeroed(len(scratches) * sizeof(Scratch))
         self.n_scratches = len(scratches)
@@ -78,7 +80,7 @@ cdef class Workspace:
             if self.scratch[i].views & ENCODED:
                 total += self.capacity * PARTS * (3 * sizeof(int32_t) + sizeof(float))
         return (
-            total + self.encoder.n_bytes() + self.raw.n_bytes()
+            total + self.encoder.n_bytes() + self.table.n_bytes() + self.raw.n_bytes()
             + self.incoming.n_bytes() + self.listed.n_bytes() + self.standard.n_bytes()
         )
 
@@ -103,9 +105,9 @@ cdef class Workspace:
         return 0
 
     cdef int reserve_shares(self, Py_ssize_t n) except -1 nogil:
-        """Make room for what the members of an ensemble say of n labels or targets."""
+        """Make room for what the members of an ensemble, or leaves, say of n labels or targets."""
         cdef Py_ssize_t i
-        if n <= self.n_shares or self.n_scratches == 1:
+        if n <= self.n_shares or (self.n_scratches == 1 and not self.views & TABLE):
             return 0
         n += n // 2
         for i in range(self.n_scratches):
@@ -143,6 +145,9 @@ cdef class Workspace:
             self.row.standard = self.standard.view(self.standard.n)
         if self.views & ENCODED:
             self.encoder.encode(&self.row.standard, &self.row.encoded)
+        if self.views & TABLE:
+            self.table.make(&self.row.listed)
+            self.row.table = self.table.values
         return 0
 
 

@@ -13,6 +13,7 @@ cpdef enum Views:
     LISTED = 2      # the same, and the zeros of columns that are mostly there
     STANDARD = 4    # standardised
     ENCODED = 8     # the standardised ones in parts, see encoding.pxd
+    TABLE = 16      # the listed ones by column, see table.pxd
 
 
 cdef struct View:
@@ -41,6 +42,7 @@ cdef struct Row:
     View listed
     View standard
     EncodedRow encoded
+    const float* table  # by column, in single precision: NaN where missing
     uint64_t serial     # never that of another row
 
 
@@ -70,7 +72,8 @@ cdef struct Scratch:
     void* memo
     const void* memo_owner
     uint64_t memo_serial
-    # room for the shares of all labels, or the numbers; only for members of an ensemble
+    # room for the shares of all labels, or the numbers; only for members of an ensemble, and for
+    # trees that read tables
     double* shares
 
 

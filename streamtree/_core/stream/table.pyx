@@ -1,0 +1,76 @@
+"""A row by column, in single precision, for trees that look at single columns of it.
+
+A column that a row does not list is missing where zeros are listed, else zero; a category is one
+of many, so the others are zero.
+"""
+
+cimport cython
+from libc.float cimport FLT_MAX
+from libc.math cimport NAN
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy
+
+from streamtree._core.store.memory cimport regrown
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.row cimport View
+
+
+cdef float absent(Context context, int32_t column) noexcept nogil:
+    """What a column is in a row that does not list it."""
+    return NAN if (
+        context.groups[column] < 0 and context.scaler.columns[column].is_listed
+    ) else 0.0
+
+
+cdef float narrowed(double value) noexcept nogil:
+    """A value in single precision, finite if it was."""
+    if value > FLT_MAX:
+        return FLT_MAX
+    return <float> value if value >= -FLT_MAX else -FLT_MAX
+
+
+@cython.final
+cdef class RowTable:
+    """Costs as much as a row has values: what the row before wrote is put back."""
+
+    def __cinit__(self, Context context):
+        self.context = context
+
+    def __dealloc__(self):
+        free(self.values)
+        free(self.written)
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return self.capacity * (sizeof(float) + sizeof(int32_t))
+
+    cdef int make(self, const View* listed) except -1 nogil:
+        """Write the listed values of a row to `values`."""
+        cdef int32_t size = self.context.n_columns
+        cdef Py_ssize_t i
+        if size > self.capacity:
+            size += size // 2 + 8
+            self.values = <float*> regrown(self.values, size * sizeof(float))
+            self.written = <int32_t*> regrown(self.written, size * sizeof(int32_t))
+            self.capacity = size
+        self._clear()
+        for i in range(listed.n):
+            self.values[listed.columns[i]] = narrowed(listed.values[i])
+        if listed.n:
+            memcpy(self.written, listed.columns, listed.n * sizeof(int32_t))
+        self.n_written = listed.n
+        return 0
+
+    cdef void _clear(self) noexcept nogil:
+        """Make all columns absent."""
+        cdef int32_t column, first = self.size
+        cdef Py_ssize_t i
+        if self._changes != self.context.scaler.changes or self.context.n_columns < first:
+            first = 0
+        else:
+            for i in range(self.n_written):
+                self.values[self.written[i]] = absent(self.context, self.written[i])
+        for column in range(first, self.context.n_columns):
+            self.values[column] = absent(self.context, column)
+        self.size = self.context.n_columns
+        self._changes = self.context.scaler.changes

@@ -1,0 +1,85 @@
+"""The most recent rows, by columns: one store for all trees that grow from them."""
+
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.row cimport Example, Row, View
+
+
+cdef struct Field:
+    # a column of numbers, or all the categories of a feature
+    int32_t column      # of numbers; -1 for categories
+    int32_t group       # the feature of the categories, else -1
+    uint32_t name       # a hash of the name of the column or feature
+    float* numbers      # by slot
+    int32_t* codes      # by slot: the column of the category, -1 for none
+
+
+cdef class Window:
+    cdef Context context
+    cdef readonly int32_t length        # rows that trees grow from
+    cdef int32_t capacity               # rows that have a slot
+    cdef int64_t size                   # rows that have come
+    cdef Field* fields
+    cdef int32_t n_fields
+    cdef int32_t* ranked                # the fields by their names: no draw depends on their order
+    cdef int32_t* field_of              # by column; -1: its values lie in the lists of the rows
+    cdef int32_t n_columns
+    cdef int32_t* field_of_group
+    cdef int32_t n_groups
+    cdef int32_t n_listed_columns       # columns without a field
+    cdef int32_t* labels                # by slot
+    cdef double* targets
+    cdef float* weights
+    cdef int64_t* starts                # by slot: where the list of the row begins and ends
+    cdef int64_t* ends
+    cdef int32_t* list_columns          # a ring of entries
+    cdef float* list_values
+    cdef int64_t list_capacity
+    cdef int32_t _column_capacity
+    cdef int32_t _field_capacity
+    cdef int32_t _group_capacity
+    cdef bint _has_targets
+
+    cdef int bind(self, Context context) except -1
+    cdef int push(self, const Row* row, const Example* example) except -1 nogil
+    cdef int32_t full_capacity(self) noexcept nogil
+    cdef int _grow(self) except -1 nogil
+    cdef int _relay(self, int32_t capacity) except -1 nogil
+    cdef int _add_columns(self, int32_t size) except -1 nogil
+    cdef int _reserve_columns(self, int32_t size) except -1 nogil
+    cdef int _reserve_groups(self, int32_t size) except -1 nogil
+    cdef int32_t _add_field(self, int32_t column, int32_t group, uint32_t name) except -1 nogil
+    cdef void _rank(self, int32_t field) noexcept nogil
+    cdef int _promote(self, int32_t column) except -1 nogil
+    cdef int _push_lists(self, const View* listed, int32_t slot) except -1 nogil
+    cdef int _reserve_list(self, int64_t n) except -1 nogil
+    cdef float list_value(self, int32_t slot, int32_t column) noexcept nogil
+    cdef size_t n_bytes(self) noexcept nogil
+    cdef dict state(self)
+    cdef int take_state(self, dict state) except -1
+
+    cdef inline int32_t slot_of(self, int64_t row) noexcept nogil:
+        return <int32_t> (row % self.capacity)
+
+    cdef inline int64_t first(self) noexcept nogil:
+        """The oldest row that can be read."""
+        return self.size - self.capacity if self.size > self.capacity else 0
+
+    cdef inline int32_t n_rows(self) noexcept nogil:
+        """How many rows a tree that begins to grow now grows from."""
+        return <int32_t> self.size if self.size < self.length else self.length
+
+    cdef inline int64_t row_of(self, uint32_t number) noexcept nogil:
+        """A row by the lower half of its number, -1 if it has left the window."""
+        cdef uint32_t age = <uint32_t> self.size - number
+        return self.size - age if 0 < age and <int64_t> age <= self.size - self.first() else -1
+
+    cdef inline float value(self, int32_t slot, int32_t column) noexcept nogil:
+        """The value of a column in a row, NaN if it is missing."""
+        cdef int32_t field = self.field_of[column]
+        if field < 0:
+            return self.list_value(slot, column)
+        if self.fields[field].column >= 0:
+            return self.fields[field].numbers[slot]
+        return 1.0 if self.fields[field].codes[slot] == column else 0.0

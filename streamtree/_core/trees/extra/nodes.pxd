@@ -1,0 +1,96 @@
+"""The nodes of a tree that counts: small ones, for there are half as many as rows."""
+
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+
+from streamtree._core.store.pool cimport Pool
+
+cdef enum:
+    ROOT = 0
+    MOST_KEPT = 16      # rows of a leaf whose numbers are kept
+
+
+cdef struct ExtraNode:
+    int32_t column      # of a split, else -1
+    float threshold     # right above it
+    int32_t left        # of a split: the first child, the other is the next node; else -1
+    int32_t parent
+    float weight        # of the examples that came here
+    int32_t n_labels    # met here
+    int32_t counts      # the only label, or the block of all labels and of their weights
+    int32_t kept        # of a leaf: the block of its last rows
+    uint8_t n_kept
+    uint8_t since       # rows since the last search for a split
+    uint8_t missing_right
+    uint8_t unused
+
+
+cdef struct NodeRecord:
+    # of an ExtraNode what is not found anew
+    int32_t column
+    float threshold
+    int32_t left
+    int32_t parent
+    float weight
+    int32_t n_labels
+    int32_t n_kept
+    int32_t since
+    int32_t missing_right
+
+
+cdef class ExtraNodes:
+    cdef ExtraNode* nodes
+    cdef double* means          # of numbers
+    cdef Pool pool
+    cdef readonly int32_t size
+    cdef int32_t capacity
+    cdef bint has_numbers
+
+    cdef void _open(self, int32_t parent) noexcept nogil
+    cdef NodeRecord _record(self, int32_t node) noexcept nogil
+    cdef int reserve(self, int32_t size) except -1 nogil
+    cdef int32_t split(self, int32_t node, int32_t column, float threshold,
+                       bint missing_right) except -1 nogil
+    cdef int32_t descend(self, const float* table) noexcept nogil
+    cdef int add_label(self, int32_t node, int32_t label, float weight) except -1 nogil
+    cdef void add_number(self, int32_t node, double number, float weight) noexcept nogil
+    cdef int keep(self, int32_t node, uint32_t row) except -1 nogil
+    cdef void drop_kept(self, int32_t node) noexcept nogil
+    cdef void clear(self) noexcept nogil
+    cdef void swap(self, ExtraNodes other) noexcept nogil
+    cdef void shares(self, int32_t node, double strength, int32_t n_labels,
+                     double* out) noexcept nogil
+    cdef double mean(self, int32_t node, double strength) noexcept nogil
+    cdef size_t n_bytes(self) noexcept nogil
+    cdef dict state(self)
+    cdef int take_state(self, dict state) except -1
+
+    cdef inline int32_t* labels_of(self, int32_t node) noexcept nogil:
+        """The labels met in a node, in any order."""
+        if self.nodes[node].n_labels == 1:
+            return &self.nodes[node].counts
+        return &self.pool.words[self.nodes[node].counts].number
+
+    cdef inline float* weights_of(self, int32_t node) noexcept nogil:
+        """Their weights."""
+        if self.nodes[node].n_labels == 1:
+            return &self.nodes[node].weight
+        return &self.pool.words[self.nodes[node].counts].value + label_room(
+            self.nodes[node].n_labels
+        )
+
+    cdef inline uint32_t* kept_of(self, int32_t node) noexcept nogil:
+        """The lower halves of the numbers of its last rows, the oldest first."""
+        return <uint32_t*> &self.pool.words[self.nodes[node].kept].number
+
+
+cdef inline int32_t label_room(int32_t n) noexcept nogil:
+    """How many labels a block for n of them has room for."""
+    cdef int32_t room = 2
+    while room < n:
+        room *= 2
+    return room
+
+
+cdef inline bint goes_right(const ExtraNode* node, float value) noexcept nogil:
+    """The test of a split; NaN is missing."""
+    return value > node.threshold or (node.missing_right and value != value)

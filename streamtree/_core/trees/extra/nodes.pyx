@@ -1,0 +1,344 @@
+"""Counting along the way of an example, and what the counts say."""
+
+cimport cython
+from libc.float cimport FLT_MAX
+from libc.stdint cimport int32_t, uint32_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memmove, memset
+
+from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.pool cimport (
+    pool_free, pool_give, pool_move, pool_take, room_for,
+)
+from streamtree._core.store.state cimport export_records, import_records
+
+import numpy as np
+
+from streamtree._core.store.state import check_finite, check_rows, require
+
+# a part of a prediction that is smaller than this is not looked for in the nodes above
+cdef double LEAST_PART = 1e-12
+
+
+cdef enum:
+    # of the labels of a node, those beyond so many move forward when they are met
+    ORDERED_LABELS = 8
+
+
+@cython.final
+cdef class ExtraNodes:
+    """Node 0 is the root; the two children of a node come after it, side by side."""
+
+    def __cinit__(self, bint has_numbers):
+        self.has_numbers = has_numbers
+        self.reserve(1)
+        self._open(-1)
+
+    def __dealloc__(self):
+        free(self.nodes)
+        free(self.means)
+        pool_free(&self.pool)
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        cdef size_t per_node = sizeof(ExtraNode) + (sizeof(double) if self.has_numbers else 0)
+        return self.capacity * per_node + self.pool.capacity * sizeof(int32_t)
+
+    cdef int reserve(self, int32_t size) except -1 nogil:
+        if size <= self.capacity:
+            return 0
+        size += size // 2 + 2
+        self.nodes = <ExtraNode*> regrown(self.nodes, size * sizeof(ExtraNode))
+        if self.has_numbers:
+            self.means = <double*> regrown(self.means, size * sizeof(double))
+        self.capacity = size
+        return 0
+
+    cdef void _open(self, int32_t parent) noexcept nogil:
+        """A new leaf; there is room for it."""
+        memset(&self.nodes[self.size], 0, sizeof(ExtraNode))
+        self.nodes[self.size].column = self.nodes[self.size].left = -1
+        self.nodes[self.size].parent = parent
+        self.nodes[self.size].since = 255
+        if self.has_numbers:
+            self.means[self.size] = 0.0
+        self.size += 1
+
+    cdef void clear(self) noexcept nogil:
+        """Only an empty root is left, and no memory that was taken for others."""
+        pool_free(&self.pool)
+        self.size = 0
+        self._open(-1)
+
+    cdef void swap(self, ExtraNodes other) noexcept nogil:
+        """Exchange all nodes."""
+        self.nodes, other.nodes = other.nodes, self.nodes
+        self.means, other.means = other.means, self.means
+        self.pool, other.pool = other.pool, self.pool
+        self.size, other.size = other.size, self.size
+        self.capacity, other.capacity = other.capacity, self.capacity
+
+    cdef int32_t split(self, int32_t node, int32_t column, float threshold,
+                       bint missing_right) except -1 nogil:
+        """Give a leaf two children; returns the left one. It keeps what it has counted."""
+        cdef int32_t left = self.size
+        self.reserve(left + 2)
+        self._open(node)
+        self._open(node)
+        self.drop_kept(node)
+        self.nodes[node].column = column
+        self.nodes[node].threshold = threshold
+        self.nodes[node].missing_right = missing_right
+        self.nodes[node].left = left
+        return left
+
+    cdef int32_t descend(self, const float* table) noexcept nogil:
+        """The leaf of a row."""
+        cdef int32_t node = ROOT
+        cdef const ExtraNode* here = &self.nodes[ROOT]
+        while here.left >= 0:
+            node = here.left + goes_right(here, table[here.column])
+            here = &self.nodes[node]
+        return node
+
+    # --------------------------------------------------------------------------- counting
+
+    cdef int add_label(self, int32_t node, int32_t label, float weight) except -1 nogil:
+        """Count an example in one node."""
+        cdef ExtraNode* here = &self.nodes[node]
+        cdef int32_t n = here.n_labels, i, other
+        cdef int32_t* labels
+        cdef float* weights
+        here.weight += weight
+        if n == 0:
+            here.n_labels, here.counts = 1, label
+            return 0
+        if n == 1:
+            if here.counts == label:
+                return 0
+            # the second label: both go to a block
+            i = pool_take(&self.pool, 4)
+            self.pool.words[i].number = here.counts
+            self.pool.words[i + 1].number = label
+            self.pool.words[i + 2].value = here.weight - weight
+            self.pool.words[i + 3].value = weight
+            here.n_labels, here.counts = 2, i
+            return 0
+        labels = self.labels_of(node)
+        weights = self.weights_of(node)
+        for i in range(n):
+            if labels[i] == label:
+                weights[i] += weight
+                if i >= ORDERED_LABELS:
+                    # those that come often are found soon
+                    other = i // 2
+                    labels[i], labels[other] = labels[other], labels[i]
+                    weights[i], weights[other] = weights[other], weights[i]
+                return 0
+        if n == label_room(n):
+            i = pool_move(&self.pool, here.counts, 2 * n, 4 * n)
+            memcpy(&self.pool.words[i + 2 * n], &self.pool.words[i + n], n * sizeof(float))
+            here.counts = i
+        here.n_labels += 1
+        self.labels_of(node)[n] = label
+        self.weights_of(node)[n] = weight
+        return 0
+
+    cdef void add_number(self, int32_t node, double number, float weight) noexcept nogil:
+        """Count an example in one node."""
+        cdef ExtraNode* here = &self.nodes[node]
+        here.weight += weight
+        self.means[node] += weight * (number - self.means[node]) / here.weight
+
+    cdef int keep(self, int32_t node, uint32_t row) except -1 nogil:
+        """Keep the number of a row of a leaf, in the place of the oldest if there is no more."""
+        cdef ExtraNode* here = &self.nodes[node]
+        cdef uint32_t* rows
+        cdef int32_t n = here.n_kept
+        if n == MOST_KEPT:
+            rows = self.kept_of(node)
+            memmove(rows, &rows[1], (MOST_KEPT - 1) * sizeof(uint32_t))
+            n -= 1
+        elif n == 0:
+            here.kept = pool_take(&self.pool, 2)
+        elif n == room_for(n):
+            here.kept = pool_move(&self.pool, here.kept, n, 2 * n)
+        self.kept_of(node)[n] = row
+        here.n_kept = n + 1
+        return 0
+
+    cdef void drop_kept(self, int32_t node) noexcept nogil:
+        """Forget the rows of a leaf."""
+        cdef ExtraNode* here = &self.nodes[node]
+        if here.n_kept:
+            pool_give(&self.pool, here.kept, room_for(here.n_kept))
+        here.n_kept = 0
+
+    # --------------------------------------------------------------------- what they say
+
+    cdef void shares(self, int32_t node, double strength, int32_t n_labels,
+                     double* out) noexcept nogil:
+        """The probabilities of a node, shrunk towards those of the node above, and so on."""
+        cdef const ExtraNode* here
+        cdef const int32_t* labels
+        cdef const float* weights
+        cdef double part = 1.0, total
+        cdef int32_t i
+        for i in range(n_labels):
+            out[i] = 0.0
+        while node >= 0 and part > LEAST_PART:
+            here = &self.nodes[node]
+            labels, weights = self.labels_of(node), self.weights_of(node)
+            # not `weight`, which was rounded otherwise
+            total = strength
+            for i in range(here.n_labels):
+                total += weights[i]
+            for i in range(here.n_labels):
+                out[labels[i]] += part / total * weights[i]
+            part *= strength / total
+            node = here.parent
+        for i in range(n_labels):
+            out[i] += part / n_labels
+
+    cdef double mean(self, int32_t node, double strength) noexcept nogil:
+        """The mean of a node, shrunk towards that of the node above, and so on."""
+        cdef double part = 1.0, total, said = 0.0
+        while part > LEAST_PART and self.nodes[node].parent >= 0:
+            total = self.nodes[node].weight + strength
+            said += part * (self.nodes[node].weight / total) * self.means[node]
+            part *= strength / total
+            node = self.nodes[node].parent
+        return said + part * self.means[node]
+
+    # ------------------------------------------------------------------------------ state
+
+    def depths(self):
+        """The depth of every node, as an int32 array of shape (size,)."""
+        depths = np.zeros(self.size, dtype=np.int32)
+        cdef int32_t[::1] view = depths
+        cdef int32_t node
+        for node in range(1, self.size):
+            view[node] = view[self.nodes[node].parent] + 1
+        return depths
+
+    cdef dict state(self):
+        cdef int32_t node, n, n_labels = 0, n_kept = 0
+        cdef NodeRecord blank
+        cdef NodeRecord[::1] view = <NodeRecord[:1]> &blank
+        records = np.empty(self.size, dtype=np.asarray(view).dtype)
+        view = records
+        for node in range(self.size):
+            view[node] = self._record(node)
+            n_labels += self.nodes[node].n_labels
+            n_kept += self.nodes[node].n_kept
+        labels = np.empty(n_labels, dtype=np.int32)
+        weights = np.empty(n_labels, dtype=np.float32)
+        kept = np.empty(n_kept, dtype=np.uint32)
+        cdef int32_t[::1] labels_view = labels
+        cdef float[::1] weights_view = weights
+        cdef uint32_t[::1] kept_view = kept
+        n_labels = n_kept = 0
+        for node in range(self.size):
+            n = self.nodes[node].n_labels
+            if n:
+                memcpy(&labels_view[n_labels], self.labels_of(node), n * sizeof(int32_t))
+                memcpy(&weights_view[n_labels], self.weights_of(node), n * sizeof(float))
+                n_labels += n
+            n = self.nodes[node].n_kept
+            if n:
+                memcpy(&kept_view[n_kept], self.kept_of(node), n * sizeof(uint32_t))
+                n_kept += n
+        means = np.empty(0)
+        if self.has_numbers:
+            means = np.asarray(<double[:self.size]> self.means).copy()
+        return {
+            "nodes": records, "labels": labels, "weights": weights, "kept": kept, "means": means,
+        }
+
+    cdef NodeRecord _record(self, int32_t node) noexcept nogil:
+        cdef const ExtraNode* here = &self.nodes[node]
+        return NodeRecord(
+            here.column, here.threshold, here.left, here.parent, here.weight, here.n_labels,
+            here.n_kept, here.since, here.missing_right,
+        )
+
+    cdef int take_state(self, dict state) except -1:
+        cdef const NodeRecord[::1] records = state["nodes"]
+        cdef const int32_t[::1] labels = state["labels"]
+        cdef const float[::1] weights = state["weights"]
+        cdef const uint32_t[::1] kept = state["kept"]
+        cdef const double[::1] means = state["means"]
+        cdef Py_ssize_t node, first_label = 0, first_kept = 0
+        cdef ExtraNode* here
+        self.clear()
+        self.size = <int32_t> records.shape[0]
+        self.reserve(self.size)
+        for node in range(self.size):
+            here = &self.nodes[node]
+            memset(here, 0, sizeof(ExtraNode))
+            here.column, here.threshold = records[node].column, records[node].threshold
+            here.left, here.parent = records[node].left, records[node].parent
+            here.weight, here.n_labels = records[node].weight, records[node].n_labels
+            here.n_kept, here.since = records[node].n_kept, records[node].since
+            here.missing_right = records[node].missing_right
+            if here.n_labels == 1:
+                here.counts = labels[first_label]
+            elif here.n_labels:
+                here.counts = pool_take(&self.pool, 2 * label_room(here.n_labels))
+                memcpy(
+                    self.labels_of(node), &labels[first_label], here.n_labels * sizeof(int32_t)
+                )
+                memcpy(
+                    self.weights_of(node), &weights[first_label], here.n_labels * sizeof(float)
+                )
+            if here.n_kept:
+                here.kept = pool_take(&self.pool, room_for(here.n_kept))
+                memcpy(self.kept_of(node), &kept[first_kept], here.n_kept * sizeof(uint32_t))
+            first_label += here.n_labels
+            first_kept += here.n_kept
+            if self.has_numbers:
+                self.means[node] = means[node]
+        return 0
+
+
+def check_nodes(state, n_columns, n_labels, has_numbers, what):
+    """Raise StateError unless `ExtraNodes.take_state` can trust a state; `what` names the tree.
+
+    `n_labels` bounds the labels, where rows have no numbers.
+    """
+    nodes, labels = state["nodes"], state["labels"]
+    size = len(nodes)
+    require(0 < size < 2**31, f"the nodes of {what}")
+    numbers = np.arange(size)
+    left, parent = nodes["left"].astype(np.int64), nodes["parent"].astype(np.int64)
+    is_inner = left >= 0
+    require((left >= -1).all() and parent[0] == -1, f"the root of {what}")
+    # every node but the root is one of the two children of one node before it
+    first = left[is_inner]
+    require(((first > numbers[is_inner]) & (first + 1 < size)).all(), f"a child in {what}")
+    children = np.sort(np.concatenate([first, first + 1]))
+    require(np.array_equal(children, numbers[1:]), f"a child in {what}")
+    require((parent[first] == numbers[is_inner]).all(), f"a parent in {what}")
+    require((parent[first + 1] == numbers[is_inner]).all(), f"a parent in {what}")
+    columns = nodes["column"]
+    require((columns[~is_inner] == -1).all(), f"a split of a leaf of {what}")
+    inner = columns[is_inner]
+    require(((inner >= 0) & (inner < n_columns)).all(), f"a column of a split of {what}")
+    check_finite(nodes, "threshold")
+    check_finite(nodes, "weight", at_least=0)
+    require(((nodes["since"] >= 0) & (nodes["since"] < 256)).all(), f"a count of {what}")
+    require(np.isin(nodes["missing_right"], (0, 1)).all(), f"a split of {what}")
+    counts, kept = nodes["n_labels"].astype(np.int64), nodes["n_kept"].astype(np.int64)
+    require(((kept >= 0) & (kept <= np.where(is_inner, 0, MOST_KEPT))).all(), f"rows of {what}")
+    require(kept.sum() == len(state["kept"]), f"the rows of {what}")
+    require((counts >= 0).all() and counts.sum() == len(labels), f"the labels of {what}")
+    require(len(state["weights"]) == len(labels), f"the labels of {what}")
+    require(((labels >= 0) & (labels < n_labels)).all(), f"a label of {what}")
+    check_finite(state["weights"], at_least=0)
+    require(len(state["means"]) == (size if has_numbers else 0), f"the means of {what}")
+    check_finite(state["means"])
+    require(not has_numbers or not len(labels), f"the labels of {what}")
+    owners = np.repeat(numbers, counts)
+    pairs = np.sort(owners * max(n_labels, 1) + labels)
+    require((pairs[1:] > pairs[:len(pairs) - 1]).all(), f"a label of {what} twice")
+    has_weight = nodes["weight"] > 0
+    require((has_weight == (counts > 0)).all() if not has_numbers else True, f"weights of {what}")

@@ -1,0 +1,58 @@
+"""The search for a split among random ones, over some rows of the window."""
+
+from libc.stdint cimport int32_t, uint64_t
+
+from streamtree._core.stream.window cimport Window
+
+
+cdef struct Candidate:
+    int32_t column          # -1: there is none
+    float threshold
+    int32_t missing_right
+    int32_t unused
+    double score            # the sum over both sides of squared weights or sums, per weight
+
+
+cdef struct Column:
+    # a column in the rows that are searched: their values are gathered
+    int32_t column
+    bint is_category
+    float low
+    float high
+    int32_t n_missing
+
+
+cdef class SplitSearch:
+    cdef Window window
+    cdef bint has_numbers
+    cdef Candidate best
+    cdef const int32_t* slots   # of the rows that are searched
+    cdef int32_t n
+    cdef double total           # their weight
+    cdef double mean            # of their numbers
+    cdef bint is_pure           # nothing is to be told apart
+    cdef bint is_done           # nothing can be better than the best
+    cdef int32_t* labels        # met in them
+    cdef double* weights        # by label: of these rows
+    cdef double* right          # by label: of those on the right, 0 between calls
+    cdef int32_t n_labels
+    cdef float* values          # of the column that is looked at, by row
+    cdef int32_t capacity
+    cdef int32_t label_capacity
+
+    cdef int begin(self, const int32_t* slots, int32_t n) except -1 nogil
+    cdef double width(self) noexcept nogil
+    cdef bint consider(self, uint64_t* random, bint is_between_rows) noexcept nogil
+    cdef void _count_labels(self) noexcept nogil
+    cdef void _count_numbers(self) noexcept nogil
+    cdef bint _draw(self, uint64_t word, uint64_t* random, Column* column) noexcept nogil
+    cdef void _gather_numbers(self, const float* numbers, Column* column) noexcept nogil
+    cdef void _gather_category(self, const int32_t* codes, Column* column) noexcept nogil
+    cdef void _gather_list(self, Column* column) noexcept nogil
+    cdef bint _set_threshold(self, const Column* column, uint64_t word, uint64_t* random,
+                             bint is_between_rows, Candidate* out) noexcept nogil
+    cdef void _score_labels(self, Candidate* found, int32_t n_missing) noexcept nogil
+    cdef void _score_numbers(self, Candidate* found, int32_t n_missing) noexcept nogil
+    cdef int32_t divide(self, const Candidate* split, int32_t* left, int32_t* right) noexcept nogil
+    cdef void release(self) noexcept nogil
+    cdef size_t n_bytes(self) noexcept nogil

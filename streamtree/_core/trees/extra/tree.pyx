@@ -1,0 +1,290 @@
+"""A randomised tree: grown anew from the window, extended in between, shrunk along the way."""
+
+cimport cython
+from libc.math cimport ceil, sqrt
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+
+from streamtree._core.kernels.rng cimport next_random, splitmix64
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.row cimport (
+    LISTED, TABLE, Example, Prediction, Row, Scratch,
+)
+from streamtree._core.stream.window cimport Window
+from streamtree._core.trees.extra.growth cimport GROWING, IDLE, Growth
+from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ROOT, ExtraNode, ExtraNodes, goes_right
+from streamtree._core.trees.extra.search cimport SplitSearch
+from streamtree._core.trees.tree cimport Tree
+
+import numpy as np
+
+from streamtree._core.store.state import check_counts, require
+from streamtree._core.stream.window import check_window
+from streamtree._core.trees.extra.growth import check_growth
+from streamtree._core.trees.extra.nodes import check_nodes
+
+cdef enum:
+    # rows before a tree is first grown, at the earliest
+    FIRST_GROWTH = 100
+    # a leaf searches for a split when it has kept so many rows, after some more if it found none
+    LABELLED_ROWS = 4
+    NUMBERED_ROWS = 10
+    ROWS_BETWEEN = 4
+    # candidates by the root of the number of columns
+    CANDIDATES = 12
+    # rows that are replayed for every one that is learned
+    REPLAYED = 8
+
+
+@cython.final
+cdef class ExtraTree(Tree):
+    """With a window of its own it lets the rows in; one that is given has been let have them."""
+
+    cdef Window window
+    cdef bint owns_window
+    cdef bint has_numbers
+    cdef ExtraNodes nodes
+    cdef Growth growth
+    cdef SplitSearch search
+    cdef double strength        # of shrinking
+    cdef double stagger         # from 0 to 1: how much later than others it is first grown
+    cdef uint64_t random
+    cdef int64_t next_growth    # rows of the window when the tree is to be grown anew
+
+    def __cinit__(self, *, bint has_numbers, uint64_t seed, double strength,
+                  int32_t window_length=0, double stagger=0.0, Window window=None):
+        self.views = LISTED | TABLE
+        self.has_numbers = has_numbers
+        self.strength = strength
+        self.stagger = stagger
+        self.owns_window = window is None
+        self.window = Window(window_length) if window is None else window
+        self.nodes = ExtraNodes(has_numbers)
+        self.growth = Growth(self.window, has_numbers)
+        self.search = SplitSearch(self.window, has_numbers)
+        self.random = splitmix64(seed)
+        self.next_growth = <int64_t> (FIRST_GROWTH * (1.0 + 0.9 * stagger))
+
+    def configure(self, *, double strength):
+        """Set how strongly estimates are drawn to those of the node above."""
+        self.strength = strength
+
+    cdef int bind(self, Context context) except -1:
+        Tree.bind(self, context)
+        if self.owns_window:
+            self.window.bind(context)
+        return 0
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        cdef size_t total = (
+            self.nodes.n_bytes() + self.growth.n_bytes() + self.search.n_bytes()
+        )
+        return total + self.window.n_bytes() if self.owns_window else total
+
+    # ------------------------------------------------------------------------- one example
+
+    cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
+        return self.nodes.descend(row.table)
+
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        self._answer(self.nodes.descend(row.table), scratch, out)
+
+    cdef void _answer(self, int32_t node, Scratch* scratch, Prediction* out) noexcept nogil:
+        """What a leaf says."""
+        cdef double* shares = out.shares if out.shares != NULL else scratch.shares
+        cdef int32_t label, n_labels = self.context.n_labels
+        if self.has_numbers:
+            out.shares[0] = self.nodes.mean(node, self.strength)
+            return
+        self.nodes.shares(node, self.strength, n_labels, shares)
+        out.label = 0
+        for label in range(1, n_labels):
+            if shares[label] > shares[out.label]:
+                out.label = label
+
+    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
+                   Prediction* out) except -1 nogil:
+        cdef int32_t node = self.nodes.descend(row.table)
+        if out != NULL:
+            self._answer(node, scratch, out)
+        if self.owns_window:
+            self.window.push(row, example)
+        self._count(self.nodes, node, self.window.size - 1)
+        return self._grow()
+
+    cdef int _count(self, ExtraNodes nodes, int32_t leaf, int64_t row) except -1 nogil:
+        """Count a row of the window in its leaf and the nodes above; the leaf may split."""
+        cdef int32_t slot = self.window.slot_of(row), node = leaf
+        cdef float weight = self.window.weights[slot]
+        while node >= 0:
+            if self.has_numbers:
+                nodes.add_number(node, self.window.targets[slot], weight)
+            else:
+                nodes.add_label(node, self.window.labels[slot], weight)
+            node = nodes.nodes[node].parent
+        nodes.keep(leaf, <uint32_t> row)
+        return self._extend(nodes, leaf)
+
+    # ---------------------------------------------------------------------------- splitting
+
+    cdef int _extend(self, ExtraNodes nodes, int32_t leaf) except -1 nogil:
+        """Split a leaf by the rows that it has kept, if it is time to search."""
+        cdef ExtraNode* here = &nodes.nodes[leaf]
+        cdef int32_t slots[MOST_KEPT]
+        cdef int32_t i, n = 0
+        cdef int64_t row
+        here.since += here.since < 255
+        if not self.has_numbers and here.n_labels < 2:
+            return 0
+        if here.since < ROWS_BETWEEN or here.n_kept < (
+            NUMBERED_ROWS if self.has_numbers else LABELLED_ROWS
+        ):
+            return 0
+        here.since = 0
+        for i in range(here.n_kept):
+            row = self.window.row_of(nodes.kept_of(leaf)[i])
+            if row >= 0:
+                slots[n] = self.window.slot_of(row)
+                n += 1
+        if n < 2:
+            return 0
+        self.search.begin(slots, n)
+        if self.search.is_pure:
+            return 0
+        for _ in range(<int32_t> ceil(CANDIDATES * sqrt(self.search.width()))):
+            if self.search.is_done:
+                break
+            self.search.consider(&self.random, self.has_numbers)
+        if self.search.best.column < 0:
+            return 0
+        return self._split(nodes, leaf, slots)
+
+    cdef int _split(self, ExtraNodes nodes, int32_t leaf, int32_t* slots) except -1 nogil:
+        """Split a leaf by the best candidate; its children begin with the rows that were kept."""
+        cdef int32_t right[MOST_KEPT]
+        cdef int32_t i, n = self.search.n, child
+        cdef int32_t n_left = self.search.divide(&self.search.best, slots, right)
+        child = nodes.split(
+            leaf, self.search.best.column, self.search.best.threshold,
+            self.search.best.missing_right,
+        )
+        for i in range(n_left):
+            self._begin_with(nodes, child, slots[i])
+        for i in range(n - n_left):
+            self._begin_with(nodes, child + 1, right[i])
+        return 0
+
+    cdef int _begin_with(self, ExtraNodes nodes, int32_t leaf, int32_t slot) except -1 nogil:
+        """Count a row that was kept in a new leaf."""
+        cdef int64_t newest = self.window.size - 1, capacity = self.window.capacity
+        cdef int64_t row = newest - (newest - slot) % capacity
+        cdef float weight = self.window.weights[slot]
+        if self.has_numbers:
+            nodes.add_number(leaf, self.window.targets[slot], weight)
+        else:
+            nodes.add_label(leaf, self.window.labels[slot], weight)
+        return nodes.keep(leaf, <uint32_t> row)
+
+    # ------------------------------------------------------------------------------ growing
+
+    cdef int _grow(self) except -1 nogil:
+        """Go on with the tree that is to take the place of this one, or begin with it."""
+        cdef int64_t rows = self.window.size, row
+        cdef int32_t node
+        if self.growth.phase == IDLE:
+            if rows >= self.next_growth:
+                self.growth.start(next_random(&self.random))
+                self.next_growth = rows + min(rows, <int64_t> self.window.length) // 2
+            return 0
+        if self.growth.phase == GROWING:
+            return self.growth.run()
+        for _ in range(REPLAYED):
+            row = self.growth.next_row
+            if row == rows:
+                self.nodes.swap(self.growth.shadow)
+                self.growth.drop()
+                break
+            node = self._descend_in_window(self.growth.shadow, self.window.slot_of(row))
+            self._count(self.growth.shadow, node, row)
+            self.growth.next_row += 1
+        return 0
+
+    cdef int32_t _descend_in_window(self, ExtraNodes nodes, int32_t slot) noexcept nogil:
+        """The leaf of a row of the window."""
+        cdef int32_t node = ROOT
+        cdef const ExtraNode* here = &nodes.nodes[ROOT]
+        while here.left >= 0:
+            node = here.left + goes_right(here, self.window.value(slot, here.column))
+            here = &nodes.nodes[node]
+        return node
+
+    # ----------------------------------------------------------------------- looking into it
+
+    def said(self, int32_t node):
+        """What a node says: the probabilities of all labels, or a number."""
+        cdef double[::1] shares
+        if not 0 <= node < self.nodes.size:
+            raise IndexError("no such node")
+        if self.has_numbers:
+            return self.nodes.mean(node, self.strength)
+        out = np.zeros(self.context.n_labels + 1)
+        shares = out
+        self.nodes.shares(node, self.strength, self.context.n_labels, &shares[0])
+        return out[:self.context.n_labels]
+
+    @property
+    def n_nodes(self):
+        """Number of nodes, leaves included."""
+        return self.nodes.size
+
+    def depths(self):
+        """The depth of every node, as an int32 array of shape (n_nodes,)."""
+        return self.nodes.depths()
+
+    cdef list path(self, const Row* row, Scratch* scratch):
+        cdef int32_t node = ROOT
+        cdef const ExtraNode* here = &self.nodes.nodes[ROOT]
+        nodes = []
+        while here.left >= 0:
+            nodes.append((node, <double> row.table[here.column] - here.threshold))
+            node = here.left + goes_right(here, row.table[here.column])
+            here = &self.nodes.nodes[node]
+        return [*nodes, (node, None)]
+
+    # -------------------------------------------------------------------------------- state
+
+    cdef dict state(self):
+        state = {
+            "grown": self.nodes.state(),
+            "growth": self.growth.state(),
+            "random": self.random,
+            "next_growth": self.next_growth,
+        }
+        if self.owns_window:
+            state["window"] = self.window.state()
+        return state
+
+    cdef int take_state(self, dict state) except -1:
+        if self.owns_window:
+            self.window.take_state(state["window"])
+        self.nodes.take_state(state["grown"])
+        self.growth.take_state(state["growth"])
+        self.random = state["random"]
+        self.next_growth = state["next_growth"]
+        return 0
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        """Raise StateError unless `take_state` can trust a state."""
+        n_targets = n_outputs if self.has_numbers else 0
+        check_window(state["window"], self.window.length, n_columns, n_outputs, n_targets)
+        self.check_state_over(state["window"], state, n_outputs)
+
+    def check_state_over(self, dict window, dict state, Py_ssize_t n_outputs):
+        """The same over a window whose state was checked, and may be that of other trees, too."""
+        n_labels = 0 if self.has_numbers else n_outputs
+        n_columns, n_rows = len(window["field_of"]), len(window["labels"])
+        require(type(state["random"]) is int and 0 <= state["random"] < 2**64, "random numbers")
+        check_counts(state["next_growth"])
+        check_nodes(state["grown"], n_columns, n_labels, self.has_numbers, "the tree")
+        check_growth(
+            state["growth"], n_columns, n_labels, self.has_numbers, window["size"], n_rows
+        )

@@ -1,0 +1,163 @@
+"""Randomised trees against a plain reference, and what they promise."""
+
+import pickle
+
+import numpy as np
+import pytest
+from reference.extratree import LARGEST, ReferenceExtraTree, name_hash
+from reference.lomtree import splitmix64
+
+from streamtree import ExtraTreeClassifier, ExtraTreeRegressor
+from streamtree._core.stream.features import Category
+
+# the same sums in another order
+CLOSE = 1e-9
+
+
+def stream(n, seed=0, with_gaps=True):
+    """Dicts of numbers and categories, and a class that needs several of them."""
+    rng = np.random.default_rng(seed)
+    rows, labels = [], []
+    for i in range(n):
+        a, b = rng.normal(size=2)
+        kind = "xyz"[int(rng.integers(3))]
+        label = int((a > 0) ^ (b > 0.3)) + (kind == "y") * 2
+        if rng.random() < 0.1:
+            label = int(rng.integers(4))
+        x = {"a": float(np.float32(a)), "b": float(np.float32(b)), "kind": kind, "c": rng.random()}
+        x["c"] = float(np.float32(x["c"] + 0.1))
+        # zeros are listed from the third row on: until then what is missing counts as zero
+        if with_gaps and i > 20:
+            for name in ("a", "kind"):
+                if rng.random() < 0.15:
+                    del x[name]
+        rows.append(x)
+        labels.append(label)
+    return rows, labels
+
+
+def columns_of(x):
+    """The names of the columns in the order of their hashes."""
+    hashes = {name: splitmix64(name_hash(name)) % 2**32 for name in x}
+    hashes["kind"] = name_hash("kind")  # the tie of its categories
+    return sorted(x, key=hashes.__getitem__)
+
+
+def cells(x, columns):
+    return [
+        x.get(name) if name == "kind" else np.float32(x.get(name, np.nan)) for name in columns
+    ]
+
+
+def splits_of(model, columns):
+    """The test of every node, None for a leaf, parents first and the left child before the right.
+
+    In the order of the reference: depth first.
+    """
+    state = model.snapshot()
+    nodes, names = state["tree"]["grown"]["nodes"], state["features"]
+    found, waiting = [], [0]
+    while waiting:
+        node = nodes[waiting.pop()]
+        if node["left"] < 0:
+            found.append((None, float(node["weight"])))
+            continue
+        name = names[node["column"]]
+        if isinstance(name, Category):
+            test = columns.index(name.name), name.value, bool(node["missing_right"])
+        else:
+            test = columns.index(name), float(node["threshold"]), bool(node["missing_right"])
+        found.append((test, float(node["weight"])))
+        waiting += [node["left"] + 1, node["left"]]
+    return found
+
+
+def splits_of_reference(reference):
+    found, waiting = [], [reference.root]
+    while waiting:
+        node = waiting.pop()
+        if not node.children:
+            found.append((None, float(node.weight)))
+            continue
+        column, threshold, missing_right = node.test
+        if not isinstance(threshold, str):
+            threshold = float(threshold)
+        found.append(((column, threshold, bool(missing_right)), float(node.weight)))
+        waiting += node.children[::-1]
+    return found
+
+
+def compared(model, rows, targets, weights, said, **settings):
+    """Teach a model and its reference, compare what they say before every row, and the trees."""
+    columns = columns_of({**rows[0]})
+    numbers = isinstance(model, ExtraTreeRegressor)
+    reference = ReferenceExtraTree(numbers=numbers, **settings)
+    for i, (x, y, w) in enumerate(zip(rows, targets, weights, strict=True)):
+        row = cells(x, columns)
+        if i:
+            assert np.allclose(said(model, x), reference.predict(row), rtol=CLOSE, atol=CLOSE), i
+        model.learn_one(x, y, w=w)
+        reference.learn(row, y, w)
+        if i % 50 == 0:
+            assert splits_of(model, columns) == splits_of_reference(reference), i
+    assert splits_of(model, columns) == splits_of_reference(reference)
+    return reference
+
+
+def shares(model, x):
+    return [share for _, share in sorted(model.predict_proba_one(x).items())]
+
+
+def numbered(labels):
+    """Labels by their first appearance, as the reference knows them."""
+    seen = {}
+    return [seen.setdefault(label, len(seen)) for label in labels]
+
+
+@pytest.mark.parametrize("settings", [{}, {"window": 150, "seed": 7, "shrinkage": 2.0}])
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_the_classifier_is_its_reference(settings, is_weighted):
+    rows, labels = stream(700)
+    rng = np.random.default_rng(1)
+    weights = rng.choice([0.5, 1.0, 3.0], size=700).tolist() if is_weighted else [1.0] * 700
+    strength = {"strength": settings["shrinkage"]} if settings else {}
+    model = ExtraTreeClassifier(**settings)
+    reference = compared(
+        model, rows, numbered(labels), weights, shares,
+        **{k: v for k, v in settings.items() if k != "shrinkage"}, **strength,
+    )  # fmt: skip
+    thresholds = [test[1] for test, _ in splits_of_reference(reference) if test]
+    # tests of all kinds were met
+    assert any(isinstance(threshold, str) for threshold in thresholds)
+    assert LARGEST in thresholds
+    assert model.n_nodes > 50
+
+
+@pytest.mark.parametrize("settings", [{}, {"window": 150, "seed": 7}])
+def test_the_regressor_is_its_reference(settings):
+    rows, labels = stream(500, seed=2)
+    rng = np.random.default_rng(3)
+    # in quarters: sums of them are exact in any order
+    targets = [float(4 * y + rng.integers(8)) / 4 for y in labels]
+    weights = rng.choice([0.5, 1.0, 3.0], size=500).tolist()
+
+    def said(model, x):
+        return model._core.tree.said(model.decision_path(x)[-1]["node"])
+
+    compared(ExtraTreeRegressor(**settings), rows, targets, weights, said, **settings)
+
+
+def test_snapshots_while_it_grows_go_on():
+    """Every row a new process: what is half grown is part of the state."""
+    rows, labels = stream(400)
+    model, whole = ExtraTreeClassifier(window=150), ExtraTreeClassifier(window=150)
+    phases = set()
+    for x, y in zip(rows, labels, strict=True):
+        model.learn_one(x, y)
+        whole.learn_one(x, y)
+        state = model.snapshot()
+        phases.add(int(state["tree"]["growth"]["record"]["phase"][0]))
+        model._core.check_state(state)
+        model = pickle.loads(pickle.dumps(model))
+        assert pickle.dumps(model) == pickle.dumps(whole)
+    assert phases == {0, 1, 2}

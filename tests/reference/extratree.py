@@ -1,0 +1,349 @@
+"""Randomised trees that are grown anew from a window, plainly: every tree is made of node objects.
+
+A row is a list of cells, in the order of the hashes of their columns' names: a number in single
+precision, NaN where it is missing, or a string or None for a category. Labels are 0, 1, 2, ... in
+the order in which they appear; numbers are floats.
+"""
+
+import math
+
+import numpy as np
+
+from reference.lomtree import splitmix64
+
+MASK = 2**64 - 1
+LARGEST = np.finfo(np.float32).max
+MOST_KEPT = 16
+FIRST_GROWTH = 100
+PARTS, MOST_LEVELS, STEP, DRAWS = 16, 40, 16, 4
+REPLAYED = 8
+ROWS_BETWEEN = 4
+LEAST_PART = 1e-12
+
+
+def name_hash(name):
+    """By which the columns are ordered."""
+    value = 2166136261
+    for byte in repr(name).encode():
+        value = ((value ^ byte) * 16777619) % 2**32
+    return value
+
+
+class Random:
+    """The sequence of SplitMix64."""
+
+    def __init__(self, state):
+        self.state = state
+
+    def word(self):
+        found = splitmix64(self.state)
+        self.state = (self.state + 0x9E3779B97F4A7C15) & MASK
+        return found
+
+
+def below(word, n):
+    return ((word >> 32) * n) >> 32
+
+
+def fraction(word):
+    return (word & 0xFFFFFFFF) / 2**32
+
+
+class Node:
+    def __init__(self, parent=None):
+        self.parent = parent
+        self.children = None
+        self.test = None  # column, threshold or category, whether missing ones go right
+        self.weight = np.float32(0)
+        self.counts = {}
+        self.mean = 0.0
+        self.kept = []
+        self.since = 255
+
+    def goes_right(self, row):
+        return side(row, *self.test)
+
+    def keep(self, i):
+        self.kept = [*self.kept, i][-MOST_KEPT:]
+
+
+def side(row, column, threshold, missing_right):
+    """Whether a row goes right."""
+    cell = row[column]
+    if isinstance(threshold, str):
+        return cell == threshold
+    return bool(cell > threshold or (missing_right and cell != cell))
+
+
+class ReferenceExtraTree:
+    """`numbers` says whether targets are numbers; a tree has seen `rows`, in this order."""
+
+    def __init__(self, *, numbers, window=10_000, strength=1.0, seed=0):
+        self.numbers = numbers
+        self.window = window
+        self.strength = strength
+        self.random = Random(splitmix64(seed))
+        self.rows, self.targets, self.weights = [], [], []
+        self.n_labels = 0
+        self.root = Node()
+        self.growth = None
+        self.next_growth = int(FIRST_GROWTH * (1 + 0.9 * (seed * 0.6180339887498949 % 1.0)))
+
+    # ------------------------------------------------------------------------- predictions
+
+    def leaf(self, row, root=None):
+        node = root or self.root
+        while node.children:
+            node = node.children[node.goes_right(row)]
+        return node
+
+    def predict(self, row):
+        """The probabilities of all labels, or a number."""
+        path = [self.leaf(row)]
+        while path[-1].parent:
+            path.append(path[-1].parent)
+        if self.numbers:
+            mean = path[-1].mean
+            for node in path[-2::-1]:
+                weight = float(node.weight)
+                mean = (weight * node.mean + self.strength * mean) / (weight + self.strength)
+            return mean
+        shares = np.full(self.n_labels, 1.0 / max(self.n_labels, 1))
+        for node in path[::-1]:
+            counts = np.zeros(self.n_labels)
+            for label, count in node.counts.items():
+                counts[label] = count
+            shares = (counts + self.strength * shares) / (counts.sum() + self.strength)
+        return shares
+
+    # ---------------------------------------------------------------------------- learning
+
+    def learn(self, row, target, weight=1.0):
+        node = self.leaf(row)
+        self.rows.append(row)
+        self.targets.append(target)
+        self.weights.append(np.float32(min(max(weight, 1e-6), 1e6)))
+        if not self.numbers:
+            self.n_labels = max(self.n_labels, target + 1)
+        self.count(node, len(self.rows) - 1)
+        self.grow()
+
+    def count_in(self, node, i):
+        weight = self.weights[i]
+        node.weight = np.float32(node.weight + weight)
+        if self.numbers:
+            node.mean += float(weight) * (self.targets[i] - node.mean) / float(node.weight)
+        else:
+            label = self.targets[i]
+            node.counts[label] = np.float32(node.counts.get(label, np.float32(0)) + weight)
+
+    def count(self, leaf, i):
+        node = leaf
+        while node:
+            self.count_in(node, i)
+            node = node.parent
+        leaf.keep(i)
+        self.extend(leaf)
+
+    def capacity(self):
+        return self.window + (self.window + 3) // 4
+
+    def extend(self, leaf):
+        leaf.since = min(leaf.since + 1, 255)
+        if not self.numbers and len(leaf.counts) < 2:
+            return
+        if leaf.since < ROWS_BETWEEN or len(leaf.kept) < (10 if self.numbers else 4):
+            return
+        leaf.since = 0
+        kept = [i for i in leaf.kept if i >= len(self.rows) - self.capacity()]
+        if len(kept) < 2:
+            return
+        search = Search(self, kept)
+        if search.is_pure:
+            return
+        for _ in range(math.ceil(12 * math.sqrt(len(self.rows[0])))):
+            if search.is_done:
+                break
+            search.consider(self.random, between_rows=self.numbers)
+        if search.best:
+            for child, part in self.split(leaf, search):
+                for i in part:
+                    self.count_in(child, i)
+                    child.keep(i)
+
+    def split(self, node, search):
+        """Make the children of a node; returns them, each with its rows."""
+        node.test, node.kept = search.best, []
+        node.children = [Node(node), Node(node)]
+        parts = [[], []]
+        for i in search.rows:
+            parts[node.goes_right(self.rows[i])].append(i)
+        return list(zip(node.children, parts, strict=True))
+
+    # ----------------------------------------------------------------------------- growing
+
+    def grow(self):
+        size = len(self.rows)
+        if self.growth is None:
+            if size >= self.next_growth:
+                n = min(size, self.window)
+                self.growth = Growth(self, list(range(size - n, size)))
+                self.next_growth = size + n // 2
+        elif self.growth.steps is not None:
+            self.growth.run()
+        else:
+            for _ in range(REPLAYED):
+                if self.growth.next_row == size:
+                    self.root, self.growth = self.growth.root, None
+                    break
+                i = self.growth.next_row
+                self.count(self.leaf(self.rows[i], self.growth.root), i)
+                self.growth.next_row += 1
+
+
+class Growth:
+    """A tree that is grown a few steps at a time: `steps` says what each has cost."""
+
+    def __init__(self, tree, rows):
+        self.tree = tree
+        self.n = len(rows)
+        self.root = Node()
+        self.next_row = len(tree.rows)
+        self.random = Random(tree.random.word())
+        self.credit = self.spent = 0
+        self.steps = self.grown(rows)
+
+    def n_candidates(self):
+        return math.ceil((6 if self.tree.numbers else 4) * math.sqrt(len(self.tree.rows[0])))
+
+    def limit(self):
+        return MOST_LEVELS * 2 * self.n_candidates() * self.n
+
+    def run(self):
+        self.credit += PARTS * (self.limit() // self.n + 8)
+        while self.credit > 0:
+            cost = next(self.steps, None)
+            if cost is None:
+                self.steps = None
+                break
+            self.spent += cost
+            self.credit -= cost + STEP
+
+    def grown(self, rows):
+        """Batch growing, with a stop after every step."""
+        tree, m = self.tree, self.n_candidates()
+        stack = [(self.root, rows)]
+        while stack:
+            node, rows = stack.pop()
+            search = Search(tree, rows)
+            if tree.numbers:
+                node.weight, node.mean = np.float32(search.total), search.mean
+            else:
+                node.counts = {k: np.float32(w) for k, w in search.weights.items()}
+                for weight in node.counts.values():
+                    node.weight = np.float32(node.weight + weight)
+            is_leaf = search.is_pure or len(rows) < 2 or self.spent > self.limit()
+            if is_leaf:
+                node.kept = rows[-MOST_KEPT:]
+            yield len(rows)
+            if is_leaf:
+                continue
+            tried = drawn = 0
+            while not search.is_done and tried < m and drawn < DRAWS * m:
+                tried += search.consider(self.random, between_rows=False)
+                drawn += 1
+                yield 2 * len(rows)
+            if search.best:
+                stack += tree.split(node, search)[::-1]
+            else:
+                node.kept = rows[-MOST_KEPT:]
+            yield len(rows) if search.best else 0
+
+
+class Search:
+    """The best of random candidates over some rows."""
+
+    def __init__(self, tree, rows):
+        self.tree, self.rows = tree, rows
+        self.best, self.score, self.is_done = None, -math.inf, False
+        self.total, self.mean, self.weights = 0.0, 0.0, {}
+        for i in rows:
+            weight, target = float(tree.weights[i]), tree.targets[i]
+            self.total += weight
+            if tree.numbers:
+                self.mean += weight * (target - self.mean) / self.total
+            else:
+                self.weights[target] = self.weights.get(target, 0.0) + weight
+        self.is_pure = len({tree.targets[i] for i in rows}) < 2
+
+    def consider(self, random, between_rows):
+        """Draw a candidate; returns whether it splits the rows."""
+        word = random.word()
+        candidate = self.drawn(word, random, between_rows)
+        if candidate is None:
+            return False
+        score = self.score_of(candidate)
+        column, threshold, missing_right, right_heavier = candidate
+        if score > self.score:
+            if missing_right is None:
+                missing_right = right_heavier()
+            self.best, self.score = (column, threshold, missing_right), score
+        return True
+
+    def drawn(self, word, random, between_rows):
+        rows = [self.tree.rows[i] for i in self.rows]
+        column = below(word, len(rows[0]))
+        cells = [row[column] for row in rows]
+        if cells[0] is None or isinstance(cells[0], str):
+            category = cells[below(random.word(), len(cells))]
+            if category is None or all(cell == category for cell in cells):
+                return None
+            return column, category, None, lambda: self.is_right_heavier(column, category)
+        there = [cell for cell in cells if cell == cell]
+        if not there:
+            return None
+        missing_right = None
+        if len(there) < len(cells):
+            way = below(random.word(), 3)
+            missing_right = way > 0
+            if way == 2:
+                return column, LARGEST, True, None
+        low, high = min(there), max(there)
+        if between_rows:
+            two = random.word()
+            low, high = cells[below(two, len(cells))], cells[int(fraction(two) * len(cells))]
+            if low > high:
+                low, high = high, low
+        if not low < high:
+            return None
+        threshold = np.float32(float(low) + fraction(word) * (float(high) - float(low)))
+        threshold = threshold if threshold < high else low
+        return column, threshold, missing_right, lambda: self.is_right_heavier(column, threshold)
+
+    def is_right_heavier(self, column, threshold):
+        right = sum(
+            float(self.tree.weights[i]) for i in self.rows
+            if side(self.tree.rows[i], column, threshold, False)
+        )  # fmt: skip
+        return right > self.total - right
+
+    def score_of(self, candidate):
+        column, threshold, missing_right, _ = candidate
+        tree = self.tree
+        right = [i for i in self.rows if side(tree.rows[i], column, threshold, missing_right)]
+        right_weight = math.fsum(float(tree.weights[i]) for i in right)
+        left_weight = self.total - right_weight
+        if tree.numbers:
+            excess = 0.0
+            for i in right:
+                excess += float(tree.weights[i]) * (tree.targets[i] - self.mean)
+            return excess * excess * (1.0 / left_weight + 1.0 / right_weight)
+        weights = dict.fromkeys(self.weights, 0.0)
+        for i in right:
+            weights[tree.targets[i]] += float(tree.weights[i])
+        score = (
+            sum((self.weights[k] - weights[k]) ** 2 for k in weights) / left_weight
+            + sum(weights[k] ** 2 for k in weights) / right_weight
+        )
+        self.is_done = score >= self.total
+        return score
