@@ -1,5 +1,13 @@
 """Compiled decision trees that learn from a stream, one example at a time, at home in river."""
 
+from importlib.util import find_spec
+
+if find_spec("streamtree._core.learners.methods") is None:
+    raise ImportError(
+        f"{__path__[0]!r} is streamtree's source, which is not built there: start Python in "
+        "another folder, or build in place by pip install -e ."
+    )
+
 from streamtree.extratree import ExtraTreeClassifier, ExtraTreeRegressor
 from streamtree.lomtree import LOMTreeClassifier
 from streamtree.modeltree import ModelTreeClassifier

@@ -182,7 +182,7 @@ def _new_axes(n: int) -> list[Axes]:
         from matplotlib import pyplot
     except ImportError as error:
         raise ImportError(
-            "plots need matplotlib: pip install matplotlib, or streamtree-learn[examples]"
+            "plots need matplotlib: pip install matplotlib, or streamtree-learn[cli]"
         ) from error
     _, axes = pyplot.subplots(n, sharex=True, squeeze=False, layout="constrained")
     return list(axes[:, 0])

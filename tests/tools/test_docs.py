@@ -29,7 +29,7 @@ def test_the_examples_of_the_docstrings_run(module):
 def test_the_readme_starts_with_the_two_commands():
     first_block = re.search(r"```sh\n(.*?)```", README, re.DOTALL).group(1)
     assert first_block.splitlines() == [
-        'python -m pip install ".[examples]" && python examples/prequential.py',
+        'python -m pip install ".[cli]" && streamtree-learn evaluate --demo',
         'python -m pip install -e ".[test]" && python -m pytest',
     ]
 

@@ -1,0 +1,839 @@
+"""The command line: evaluate, train, predict, inspect, info. Needs click, polars and rich."""
+
+from __future__ import annotations
+
+import ast
+import csv
+import importlib.metadata
+import inspect as introspection
+import json
+import os
+import platform
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, TextColumn
+from rich.progress import Progress as Bar
+from rich.table import Table
+from river import api, base, datasets, utils
+
+import streamtree
+from streamtree.base import (
+    StreamTree,
+    StreamTreeClassifier,
+    StreamTreeRegressor,
+    public_estimators,
+)
+from streamtree.checkpoint import Checkpoint
+from streamtree.reading import Chunk, DataError, Reader, Reading, Target, advice
+from streamtree.scores import ClassScore, NumberScore
+from streamtree.serialization import ModelFileError, load_at
+
+__all__ = ["commands"]
+
+KINDS: dict[str, Any] = {
+    "classification": StreamTreeClassifier, "regression": StreamTreeRegressor,
+}  # fmt: skip
+DEFAULTS = {"classification": "ModelTreeClassifier", "regression": "SoftTreeRegressor"}
+DEMO_MODELS = ("ModelTreeClassifier", "tree.HoeffdingTreeClassifier")
+NEEDS_MATPLOTLIB = 'a picture needs matplotlib: pip install "streamtree-learn[cli]"'
+LINE_SECONDS = 10.0  # between two lines on progress where nobody sees a bar move
+WIDE = 400  # a table is not cut where it goes into a file
+EXTRAS = ("click", "polars", "rich", "matplotlib", "backports.zstd", "scikit-learn")
+EXIT_CODES = """Exit codes: 0 done, 1 the data or a model file cannot be used, 2 the command line is
+wrong, 130 stopped by Ctrl-C or SIGTERM (what was learned until then is kept)."""
+
+
+class Failure(click.ClickException):
+    """Something about the data or a file; one line says what."""
+
+    exit_code = 1
+
+    def show(self, file: Any = None) -> None:
+        """Write the message to standard error."""
+        # one line, whatever a file name or another library's message contains
+        click.echo(f"streamtree-learn: {' '.join(self.message.split())}", err=True)
+
+
+class Commands(click.Group):
+    """Turns what is wrong with data and files into messages."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise
+        except (DataError, ModelFileError, ImportError) as error:
+            raise Failure(str(error)) from error
+        except OSError as error:
+            raise Failure(f"{error.filename or ''}: {error.strerror or error}") from error
+
+
+@click.group(cls=Commands, epilog=EXIT_CODES)
+@click.version_option(streamtree.__version__, prog_name="streamtree-learn")
+def commands() -> None:
+    """Decision trees that learn from a stream, one example at a time."""
+
+
+# ---------------------------------------------------------------------------- options
+
+
+def _pairs(ctx: click.Context, option: click.Parameter, given: Sequence[str]) -> dict[str, str]:
+    pairs = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", ctx, option)
+        pairs[name] = value
+    return pairs
+
+
+def _delimiter(ctx: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    known = {"tab": "\t", "\\t": "\t", "space": " "}
+    given = known.get(given or "", given)
+    if given is not None and (len(given.encode()) != 1 or given in '"\r\n'):
+        raise click.BadParameter("must be one character, or 'tab'", ctx, option)
+    return given
+
+
+READING: list[Callable[[Any], Any]] = [
+    click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out."),
+    click.option(
+        "--nominal", multiple=True, metavar="COLUMN",
+        help="Take the numbers of a column as names of categories.",
+    ),
+    click.option(
+        "--date", "dates", multiple=True, callback=_pairs, metavar="COLUMN=FORMAT",
+        help="Dates as strptime reads them, such as day=%d.%m.%Y; ISO dates are found without.",
+    ),
+    click.option(
+        "--missing", multiple=True, metavar="TEXT", help="What stands for a missing value: ?, say."
+    ),
+    click.option(
+        "--format", "format_", type=click.Choice(["csv", "jsonl", "parquet"]),
+        help="Of the data, where it cannot be told from them.",
+    ),
+    click.option(
+        "--delimiter", callback=_delimiter, metavar="CHARACTER", help="Of a CSV; found by default."
+    ),
+    click.option(
+        "--header", metavar="NAME,NAME,...", help="Names of the columns of a CSV that has none."
+    ),
+    click.option("--rows", type=click.IntRange(1), metavar="N", help="Stop after so many rows."),
+    click.option("--quiet", is_flag=True, help="Nothing on standard error but what is wrong."),
+]  # fmt: skip
+TARGET: list[Callable[[Any], Any]] = [
+    click.option("--target", metavar="COLUMN", help="The column to predict."),
+    click.option(
+        "--task", type=click.Choice(list(KINDS)),
+        help="Whether the target is a class or a number; told from its first values by default.",
+    ),
+    click.option(
+        "--set", "parameters", multiple=True, callback=_pairs, metavar="NAME=VALUE",
+        help="A parameter of the model, such as learning_rate=0.5.",
+    ),
+]  # fmt: skip
+
+
+def with_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[Any], Any]:
+    """Give a command the options that others have, too."""
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(list(options)):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def reading_of(options: Mapping[str, Any], learned_nominal: Iterable[str] = ()) -> Reading:
+    """How to read, by the options of a command."""
+    header = options["header"]
+    return Reading(
+        format=options["format_"],
+        delimiter=options["delimiter"],
+        header=None if header is None else [name.strip() for name in header.split(",")],
+        target=options.get("target"),
+        drop=frozenset(options["drop"]),
+        nominal=frozenset(options["nominal"]),
+        learned_nominal=frozenset(learned_nominal),
+        dates=options["dates"],
+        missing=frozenset(options["missing"]),
+    )
+
+
+# ----------------------------------------------------------------------------- models
+
+
+def estimators_of(task: str) -> dict[str, type[StreamTree]]:
+    """Our learners of a task by name."""
+    return {k: c for k, c in public_estimators().items() if issubclass(c, KINDS[task])}
+
+
+def model_class(name: str, task: str) -> type[Any]:
+    """The learner of a task: ours by its class or a part of that, river's by module and class.
+
+    `soft`, `soft-tree` and `SoftTreeRegressor` are the same where numbers are predicted.
+    """
+    if "." in name:
+        return _river_class(name.removeprefix("river."), task)
+    estimators = estimators_of(task)
+    word = _word(name)
+    exact = [c for k, c in estimators.items() if word in (_word(k), _word(k).removesuffix("tree"))]
+    found = exact or [c for k, c in estimators.items() if word and word in _word(k)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        names = " or ".join(sorted(c.__name__ for c in found))
+        raise click.UsageError(f"--model {name} may be {names}")
+    words = sorted(_word(known).removesuffix("tree") for known in estimators)
+    raise click.UsageError(f"no model {name!r} for {task}: {advice(name, words)}")
+
+
+def _word(name: str) -> str:
+    word = re.sub(r"[^a-z0-9]", "", name.lower())
+    return word.removesuffix("classifier").removesuffix("regressor")
+
+
+def _river_class(name: str, task: str) -> type[Any]:
+    kind = base.Classifier if task == "classification" else base.Regressor
+    known: dict[str, type[Any]] = {
+        f"{module}.{each}": getattr(found, each)
+        for module, found in introspection.getmembers(api, introspection.ismodule)
+        for each in getattr(found, "__all__", ())
+        if introspection.isclass(getattr(found, each, None))
+        and issubclass(getattr(found, each), kind)
+    }
+    if name not in known:
+        raise click.UsageError(f"river has no {name!r} for {task}: {advice(name, sorted(known))}")
+    return known[name]
+
+
+def make_models(names: Sequence[str], given: Mapping[str, str], task: str) -> dict[str, Any]:
+    """Untrained models by name, with the parameters that each of them knows."""
+    classes = [model_class(name, task) for name in names or [DEFAULTS[task]]]
+    known = [introspection.signature(kind).parameters for kind in classes]
+    for name in given:
+        if not any(name in parameters for parameters in known):
+            raise click.UsageError(
+                f"no model here has a parameter {name!r}: {advice(name, known[0])}"
+            )
+    models: dict[str, Any] = {}
+    for kind, parameters in zip(classes, known, strict=True):
+        values = {name: _value(text) for name, text in given.items() if name in parameters}
+        try:
+            model = kind(**values)
+        except (TypeError, ValueError, ImportError) as error:
+            raise click.UsageError(f"{kind.__name__}: {error}") from error
+        name = kind.__name__ if issubclass(kind, StreamTree) else f"river {kind.__name__}"
+        models[name] = model
+    return models
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
+@dataclass
+class Trial:
+    """A model, how it has done so far, and how long it took."""
+
+    name: str
+    model: Any
+    score: Any
+    seconds: float = 0.0
+    with_loss: bool = False
+
+    def step(self, chunk: Chunk, y: Any, source: str) -> None:
+        """Predict every row just before it is learned."""
+        model, X = self.model, chunk.X
+        rows = None
+        if isinstance(X, list) or not isinstance(model, StreamTree):
+            rows = chunk.dicts()
+        start = time.perf_counter()
+        try:
+            if rows is not None:
+                said, shares = self._loop(rows, y, chunk.start, source)
+            elif self.with_loss:
+                table = model.test_then_learn_many(X, y, proba=True).to_numpy()
+                said, shares = _most_likely(table, model.labels, y)
+            else:
+                said, shares = model.test_then_learn_many(X, y), None
+        except (TypeError, ValueError) as error:
+            where = f"rows {chunk.start + 1} to {chunk.start + len(chunk)}"
+            raise DataError(f"{source}, {where}: {self.name}: {error}") from error
+        self.seconds += time.perf_counter() - start
+        if isinstance(self.score, NumberScore):
+            self.score.update(y, np.asarray(said, dtype=np.float64))
+            return
+        self.score.update(y, said if isinstance(said, list) else said.to_list())
+        if shares is not None:
+            self.score.update_loss(shares)
+
+    def _loop(self, rows: list[Any], y: Any, start: int, source: str) -> tuple[list[Any], Any]:
+        model = self.model
+        is_number = isinstance(self.score, NumberScore)
+        if not is_number and not model._multiclass and not {*y} <= {0, 1}:
+            # a two-class learner of river silently takes every other label for True
+            raise DataError(f"{self.name} takes only the labels 0 and 1")
+        targets = y.tolist() if is_number else y
+        said, shares = [], []
+        for i, (x, label) in enumerate(zip(rows, targets, strict=True)):
+            try:
+                if self.with_loss:
+                    known = model.predict_proba_one(x)
+                    said.append(max(known, key=known.get) if known else None)
+                    if known:
+                        shares.append(known.get(label, 0.0))
+                else:
+                    said.append(model.predict_one(x))
+                model.learn_one(x, label)
+            except Exception as error:  # river's raise all kinds on values that are not for them
+                raise DataError(f"{source}, row {start + i + 1}: {self.name}: {error}") from error
+        return said, np.array(shares) if self.with_loss else None
+
+    def values(self) -> dict[str, float]:
+        """What there is to say, by name."""
+        rate = self.score.n / self.seconds if self.seconds else 0.0
+        size = int(self.model._raw_memory_usage)
+        return {**self.score.values(), "rows_per_second": rate, "bytes": size}
+
+
+def _most_likely(table: Any, labels: list[Any], y: list[Any]) -> tuple[list[Any], Any]:
+    """The labels of the largest probabilities, and the probabilities of the true ones."""
+    known = table.sum(axis=1) > 0.0
+    best = [labels[i] for i in table.argmax(axis=1)]
+    said = [label if is_known else None for label, is_known in zip(best, known, strict=True)]
+    numbers = {label: i for i, label in enumerate(labels)}
+    columns = np.array([numbers[label] for label in y])
+    return said, table[np.arange(len(y)), columns][known]
+
+
+# ------------------------------------------------------------------------- the stream
+
+
+class Interrupts:
+    """Ctrl-C and SIGTERM end a stream between two chunks, never within one."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self._is_waiting = False
+
+    def __enter__(self) -> Interrupts:
+        self._before: dict[int, Any] = {}
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _stop(self, *_: object) -> None:
+        self.stopped = True
+        if self._is_waiting:
+            raise KeyboardInterrupt
+
+    def chunks(self, source: Iterable[Chunk]) -> Iterator[Chunk]:
+        """The chunks until one of the two comes."""
+        chunks = iter(source)
+        while not self.stopped:
+            try:
+                self._is_waiting = True
+                chunk = next(chunks)
+                self._is_waiting = False
+            except (StopIteration, KeyboardInterrupt):
+                return
+            finally:
+                self._is_waiting = False
+            yield chunk
+
+
+class Progress:
+    """Rows, speed and running scores on standard error."""
+
+    def __init__(self, reader: Reader | None, quiet: bool) -> None:
+        self._reader = reader
+        self._console = Console(stderr=True, quiet=quiet)
+        self._start = self._shown = time.monotonic()
+        self._bar = Bar(
+            TextColumn("{task.description}"), BarColumn(bar_width=20), console=self._console,
+            transient=True, disable=not self._console.is_terminal,
+        )  # fmt: skip
+        self._task = self._bar.add_task("reading", total=None)
+
+    def __enter__(self) -> Progress:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def show(self, n_rows: int, trials: Sequence[Trial]) -> None:
+        """Say where things stand."""
+        now = time.monotonic()
+        if not self._console.is_terminal and now - self._shown < LINE_SECONDS:
+            return
+        self._shown = now
+        rate = n_rows / max(now - self._start, 1e-9)
+        text = [f"{n_rows:,} rows", f"{rate:,.0f} rows/s", *map(_short_score, trials)]
+        share = self._reader.share if self._reader is not None else None
+        if self._console.is_terminal:
+            done: dict[str, Any] = {} if share is None else {"total": 1.0, "completed": share}
+            self._bar.update(self._task, description=", ".join(text), **done)
+        else:
+            self._console.print(", ".join(text), soft_wrap=True, highlight=False, markup=False)
+
+
+def _short_score(trial: Trial) -> str:
+    values = trial.score.values()
+    if "accuracy" in values:
+        return f"{trial.name} {values['accuracy']:.1%}"
+    return f"{trial.name} R2 {values['r2']:.3f}"
+
+
+@dataclass
+class Run:
+    """One pass over a stream with some models."""
+
+    target: Target
+    make: Callable[[str], dict[str, Any]]  # models by name, once the task is known
+    rows: int | None
+    with_loss: bool = False
+    trials: list[Trial] = field(default_factory=list)
+    n_rows: int = 0
+
+    def go(
+        self, source: str, chunks: Iterable[Chunk], show: Callable[[int, list[Trial]], None],
+        skip: int = 0, after: Callable[[int], object] = lambda n: None,
+    ) -> None:  # fmt: skip
+        """Predict and learn every row after the first `skip`; `after` is told after each chunk."""
+        for chunk in chunks:
+            end = chunk.start + len(chunk) if self.rows is None else self.rows
+            chunk = chunk[max(0, skip - chunk.start) : max(0, end - chunk.start)]
+            if len(chunk):
+                y = self.target.read(chunk, source)
+                if not self.trials:
+                    self._start()
+                for trial in self.trials:
+                    trial.step(chunk, y, source)
+                self.n_rows += len(chunk)
+                after(self.n_rows)
+                show(self.n_rows, self.trials)
+            if self.rows is not None and chunk.start + len(chunk) >= self.rows:
+                return
+
+    def _start(self) -> None:
+        task = self.target.task or "classification"
+        score = ClassScore if task == "classification" else NumberScore
+        for name, model in self.make(task).items():
+            gives = type(model).predict_proba_one if task == "classification" else None
+            with_loss = self.with_loss and gives not in (None, base.Classifier.predict_proba_one)
+            self.trials.append(Trial(name, model, score(), with_loss=with_loss))
+
+
+# --------------------------------------------------------------------------- evaluate
+
+
+@commands.command()
+@click.argument("data", required=False)
+@with_options(TARGET)
+@click.option(
+    "--model", "models", multiple=True, metavar="NAME",
+    help="A learner, see `info`, or one of river's as module.Name; can be repeated.",
+)
+@click.option("--log-loss", is_flag=True, help="Score the probabilities, too.")
+@click.option("--plot", type=click.Path(dir_okay=False), help="Draw the score over time.")
+@click.option("--json", "as_json", is_flag=True, help="The scores as JSON.")
+@click.option("--demo", is_flag=True, help="On 2,310 images, beside river, with a picture.")
+@with_options(READING)
+def evaluate(data: str | None, **options: Any) -> None:
+    """Score models on a stream, each row predicted before it is learned.
+
+    DATA is a CSV, JSON lines or Parquet file, or - for standard input; CSV and JSON lines may be
+    compressed by gzip or zstd. Rows are taken in their order: sorted files tell little.
+    """
+    names, plot = options["models"], options["plot"]
+    if options["demo"]:
+        if data is not None or options["target"] is not None:
+            raise click.UsageError("--demo brings its own data")
+        data, options["target"] = "ImageSegments", "category"
+        names, plot = names or DEMO_MODELS, plot or "evaluate.png"
+    if data is None:
+        raise click.UsageError("which data? Give a file, - for standard input, or --demo")
+    _check_target(options)
+    if plot:
+        _check_folder(plot)
+    reader = None if options["demo"] else Reader(data, reading_of(options))
+    chunks: Iterable[Chunk] = _demo_chunks() if reader is None else reader
+    run = Run(
+        Target(options["target"], options["task"], options["target"] in options["nominal"]),
+        lambda task: make_models(names, options["parameters"], task),
+        options["rows"], options["log_loss"],
+    )  # fmt: skip
+    title = data if reader is None else reader.name
+    with Interrupts() as interrupts, Progress(reader, options["quiet"]) as progress:
+        run.go(title, interrupts.chunks(chunks), progress.show)
+    if run.trials:
+        _report(title, run, options["as_json"])
+        if plot:
+            _draw(title, run, plot)
+            click.echo(f"the picture is in {plot}", err=True)
+    if interrupts.stopped:
+        click.echo("stopped", err=True)
+        sys.exit(130)
+
+
+def _demo_chunks() -> Iterator[Chunk]:
+    """River's image segments, a few rows at a time so that one sees them go by."""
+    rows = list(datasets.ImageSegments())  # type: ignore[no-untyped-call]
+    for start in range(0, len(rows), 100):
+        part = rows[start : start + 100]
+        yield Chunk([x for x, _ in part], [y for _, y in part], start)
+
+
+def _check_target(options: Mapping[str, Any]) -> None:
+    if options["target"] is None:
+        raise click.UsageError("which column is to be predicted? Name it with --target")
+    if options["target"] in options["drop"]:
+        raise click.UsageError(f"the target {options['target']!r} cannot be dropped")
+
+
+def _check_folder(path: str) -> None:
+    """Find out now, not after a long run."""
+    folder = Path(path).resolve().parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise click.UsageError(f"cannot write {path}: {folder} is no folder to write to")
+
+
+HEADS = {
+    "accuracy": ("accuracy", ".2%"), "macro_f1": ("macro F1", ".2%"),
+    "log_loss": ("log loss", ".4f"), "mae": ("mean abs. error", ".5g"), "rmse": ("RMSE", ".5g"),
+    "r2": ("R2", ".4f"), "rows_per_second": ("rows/s", ",.0f"),
+}  # fmt: skip
+
+
+def _report(title: str, run: Run, as_json: bool) -> None:
+    found = {trial.name: trial.values() for trial in run.trials}
+    if as_json:
+        models = [{"model": name, **values} for name, values in found.items()]
+        click.echo(
+            json.dumps({
+                "data": title, "target": run.target.name, "task": run.target.task,
+                "rows": run.n_rows, "models": models,
+            })
+        )  # fmt: skip
+        return
+    columns = dict.fromkeys(name for values in found.values() for name in values)
+    table = Table(box=box.SIMPLE_HEAD, title=f"{title}: {run.n_rows:,} rows", title_justify="left")
+    table.add_column("model")
+    for name in columns:
+        table.add_column(HEADS[name][0] if name in HEADS else "memory", justify="right")
+    for model, values in found.items():
+        cells = [
+            utils.pretty.humanize_bytes(int(values[name])) if name == "bytes"
+            else format(values[name], HEADS[name][1]) if name in values else "-"
+            for name in columns
+        ]  # fmt: skip
+        table.add_row(model, *cells)
+    print_table(table)
+
+
+def print_table(table: Table) -> None:
+    """To standard output, whole where that is a file."""
+    console = Console()
+    Console(width=None if console.is_terminal else WIDE).print(table)
+
+
+def _draw(title: str, run: Run, path: str) -> None:
+    """The score of the last rows over time."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ImportError(NEEDS_MATPLOTLIB) from None
+    window = min(max(run.n_rows // 10, 1), 10_000)
+    figure = Figure(figsize=(9, 4), dpi=150, layout="constrained")
+    axes = figure.subplots()
+    for trial in run.trials:
+        values = trial.values()
+        key = "accuracy" if "accuracy" in values else "mae"
+        score = format(values[key], HEADS[key][1])
+        n, means = trial.score.curve.points(window)
+        axes.plot(n, means, label=f"{trial.name}\n{score}, {values['rows_per_second']:,.0f} rows/s")
+    axes.set_title(title, parse_math=False)  # a file name may contain $
+    axes.set_xlabel("rows")
+    axes.set_ylabel(f"{run.trials[0].score.unit}, last {window:,} rows")
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside right upper", frameon=False)
+    try:
+        figure.savefig(path)
+    except ValueError as error:  # an ending that is no format
+        raise DataError(f"cannot draw {path}: {error}") from error
+
+
+# ------------------------------------------------------------------------------ train
+
+
+@commands.command()
+@click.argument("data")
+@with_options(TARGET)
+@click.option("--model", metavar="NAME", help="A learner, see `info`.")
+@click.option(
+    "-o", "--output", required=True, type=click.Path(dir_okay=False), metavar="FILE",
+    help="Where to keep the model.",
+)
+@click.option("--resume", is_flag=True, help="Go on with the model in the file, where it stopped.")
+@click.option(
+    "--every", type=click.FloatRange(0), default=60.0, metavar="SECONDS", show_default=True,
+    help="Keep the model as often while it learns.",
+)
+@with_options(READING)
+def train(data: str, output: str, **options: Any) -> None:
+    """Learn a stream and keep the model in a file.
+
+    The file is replaced as a whole: a process that is killed at any moment leaves the last whole
+    model, and --resume goes on from there. It skips the rows of a file that were learned before;
+    what comes from standard input is all new.
+    """
+    _check_target(options)
+    _check_folder(output)
+    checkpoint = Checkpoint(output, seconds=options["every"])
+    saved, position = None, 0
+    nominal: set[str] = set()
+    target = Target(options["target"], options["task"], options["target"] in options["nominal"])
+    if options["resume"] and checkpoint.path.exists():
+        saved, position, nominal = _saved(checkpoint, options)
+        task = "classification" if isinstance(saved, StreamTreeClassifier) else "regression"
+        texts = task == "classification" and any(type(each) is str for each in saved.labels)
+        target = Target(options["target"], task, texts)
+    reader = Reader(data, reading_of(options, nominal))
+
+    def make(task: str) -> dict[str, Any]:
+        if saved is not None:
+            return {type(saved).__name__: saved}
+        names = [options["model"]] if options["model"] else []
+        return _ours(make_models(names, options["parameters"], task))
+
+    run = Run(target, make, options["rows"])
+    with Interrupts() as interrupts, Progress(reader, options["quiet"]) as progress:
+        run.go(
+            reader.name, interrupts.chunks(reader), progress.show, 0 if data == "-" else position,
+            lambda n: checkpoint.update(run.trials[0].model, position + n),
+        )  # fmt: skip
+    if run.trials:
+        trial = run.trials[0]
+        checkpoint.save(trial.model, position + run.n_rows)
+        click.echo(f"{output}: {position + run.n_rows:,} rows, {_short_score(trial)}")
+    elif not interrupts.stopped:
+        click.echo(f"{output}: nothing new, its {position:,} rows are all there are", err=True)
+    if interrupts.stopped:
+        click.echo("stopped; --resume goes on from here", err=True)
+        sys.exit(130)
+
+
+def _ours(models: dict[str, Any]) -> dict[str, Any]:
+    for name, model in models.items():
+        if not isinstance(model, StreamTree):
+            raise click.UsageError(f"{name} cannot be kept in a model file")
+    return models
+
+
+def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int, set[str]]:
+    """The model in the file, its position, and the columns that are categories to it."""
+    found, _ = load_at(checkpoint.path)
+    wanted = found.clone()
+    if options["model"] or options["parameters"]:
+        task = "classification" if isinstance(found, StreamTreeClassifier) else "regression"
+        names = [options["model"] or type(found).__name__]
+        ((_, wanted),) = _ours(make_models(names, options["parameters"], task)).items()
+    try:
+        saved, position = checkpoint.resume(wanted)
+    except ValueError as error:
+        raise DataError(str(error)) from error
+    return saved, position, known_columns(saved)[1]
+
+
+def known_columns(model: StreamTree) -> tuple[set[Any], set[str]]:
+    """The columns that a model has learned: all, and those of which it knows only categories."""
+    numbers, categories = set(), set()
+    for feature in model.snapshot()["features"]:
+        if hasattr(feature, "value"):
+            categories.add(feature.name)
+        else:
+            numbers.add(feature)
+    return numbers | categories, categories - numbers
+
+
+# ---------------------------------------------------------------------------- predict
+
+
+@commands.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False))
+@click.argument("data")
+@click.option("--proba", is_flag=True, help="The probability of every label in place of the label.")
+@click.option("--json", "as_json", is_flag=True, help="JSON lines in place of CSV.")
+@with_options(READING)
+def predict(model: str, data: str, **options: Any) -> None:
+    """Predict the rows of DATA with a model, one line a row, to standard output."""
+    loaded, _ = load_at(model)
+    if options["proba"] and not isinstance(loaded, StreamTreeClassifier):
+        raise click.UsageError(f"{type(loaded).__name__} predicts numbers: it has no probabilities")
+    known, nominal = known_columns(loaded)
+    reader = Reader(data, reading_of(options, nominal))
+    left = options["rows"]
+    writer: Any = None
+    for chunk in reader:
+        chunk = chunk[: len(chunk) if left is None else left - chunk.start]
+        if writer is None:
+            _compare_columns(chunk, known, model, reader.name, options["quiet"])
+        table = _predictions(loaded, chunk, options["proba"])
+        if options["as_json"]:
+            for row in zip(*table.values(), strict=True):
+                click.echo(json.dumps(dict(zip(map(str, table), row, strict=True))))
+        else:
+            if writer is None:
+                csv.writer(sys.stdout, lineterminator="\n").writerow(table)
+            csv.writer(sys.stdout, lineterminator="\n").writerows(
+                zip(*table.values(), strict=True)
+            )
+        writer = True
+        sys.stdout.flush()
+        if left is not None and chunk.start + len(chunk) >= left:
+            break
+
+
+def _compare_columns(chunk: Chunk, known: set[Any], model: str, source: str, quiet: bool) -> None:
+    """Raise if the data have nothing that the model knows; warn if they lack some of it."""
+    rows = chunk.X
+    names = {name for row in rows for name in row} if isinstance(rows, list) else set(rows.columns)
+    if known and not known & names:
+        shown = ", ".join(sorted(map(repr, known))[:5])
+        raise DataError(f"{source} has none of the columns that {model} has learned: {shown}, ...")
+    lacking = sorted(map(str, known - names))
+    if lacking and not isinstance(rows, list) and not quiet:
+        more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
+        click.echo(
+            f"{source} lacks {', '.join(lacking[:5])}{more}, which {model} has learned: "
+            "taken as missing", err=True,
+        )  # fmt: skip
+
+
+def _predictions(model: Any, chunk: Chunk, proba: bool) -> dict[Any, list[Any]]:
+    """Columns by name."""
+    if isinstance(chunk.X, list):
+        one = model.predict_proba_one if proba else model.predict_one
+        said = [one(x) for x in chunk.X]
+        if not proba and not isinstance(said[0], dict):
+            return {"prediction": said}
+        return {name: [row[name] for row in said] for name in said[0]}
+    if proba:
+        table = model.predict_proba_many(chunk.X)
+        return {name: table[:, i].to_list() for i, name in enumerate(model.labels)}
+    said = model.predict_many(chunk.X)
+    if hasattr(said, "columns"):
+        return dict(said.to_dict(as_series=False))
+    return {"prediction": said.to_list()}
+
+
+# ---------------------------------------------------------------------------- inspect
+
+
+@commands.command()
+@click.argument("model", type=click.Path(exists=True, dir_okay=False))
+@click.option(
+    "--draw", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Draw the tree: .svg, .png, .pdf, or .dot.",
+)
+@click.option("--max-depth", type=click.IntRange(0), metavar="N", help="Draw no deeper.")
+@click.option("--importances", is_flag=True, help="How much each column counts.")
+@click.option("--json", "as_json", is_flag=True, help="All of it as JSON, with the tree.")
+def inspect(model: str, **options: Any) -> None:
+    """Look into a model file."""
+    loaded, position = load_at(model)
+    if options["draw"]:
+        _draw_tree(loaded, options["draw"], options["max_depth"])
+        click.echo(f"the drawing is in {options['draw']}", err=True)
+        return
+    importances = {str(name): share for name, share in loaded.feature_importances().items()}
+    if options["as_json"]:
+        click.echo(
+            json.dumps({
+                "class": type(loaded).__name__, "parameters": loaded._get_params(),
+                "rows": position, "summary": dict(loaded.summary), "importances": importances,
+                "tree": loaded.to_dict(),
+            }, default=str)
+        )  # fmt: skip
+        return
+    title = f"{model}: {type(loaded).__name__}"
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    if options["importances"]:
+        table.add_column("column")
+        table.add_column("importance", justify="right")
+        for name, share in importances.items():
+            table.add_row(name, f"{share:.4f}")
+    else:
+        table.add_column("")
+        table.add_column("", justify="right")
+        rows = {"rows learned": position, "file": os.path.getsize(model), **loaded.summary}
+        for name, value in {**rows, **loaded._get_params()}.items():
+            table.add_row(str(name), f"{value:,}" if type(value) is int else str(value))
+    print_table(table)
+
+
+def _draw_tree(model: Any, path: str, max_depth: int | None) -> None:
+    _check_folder(path)
+    drawing = model.draw(max_depth)
+    stem, ending = os.path.splitext(path)
+    if ending in (".dot", ".gv"):
+        Path(path).write_text(drawing.source)
+        return
+    try:
+        drawing.render(stem, format=ending[1:])
+    except ImportError:
+        raise
+    except Exception as error:  # the program dot has its own errors
+        raise DataError(f"cannot draw {path}: {error}; a .dot file needs no graphviz") from error
+
+
+# ------------------------------------------------------------------------------- info
+
+
+@commands.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def info(as_json: bool) -> None:
+    """Versions, and the learners that there are."""
+    versions = {"streamtree": streamtree.__version__, "Python": platform.python_version()}
+    for name in ("numpy", "river", "narwhals", *EXTRAS):
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = "not installed"
+    tasks = dict.fromkeys(sorted(public_estimators()), "several numbers")
+    for task in KINDS:
+        tasks |= dict.fromkeys(estimators_of(task), task)
+    if as_json:
+        click.echo(json.dumps({"versions": versions, "models": tasks}))
+        return
+    table = Table(box=box.SIMPLE_HEAD)
+    for head in ("model", "task", "what it is"):
+        table.add_column(head)
+    for name, task in tasks.items():
+        table.add_row(name, task, (public_estimators()[name].__doc__ or "").partition("\n")[0])
+    click.echo(", ".join(f"{name} {version}" for name, version in versions.items()))
+    print_table(table)

@@ -1,0 +1,628 @@
+"""Files and pipes as chunks of rows: CSV, JSON lines, Parquet, plain or compressed.
+
+What a cell is does not depend on the cells around it: one that reads as a number is a number, one
+that reads as an ISO date becomes numbers of its own, an empty one is missing, all else is a
+category. So a stream gives the same rows however it is cut into chunks. Needs polars.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import difflib
+import gzip
+import io
+import json
+import os
+import re
+import select
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import IO, Any
+
+import polars as pl
+
+__all__ = ["Chunk", "DataError", "Reader", "Reading", "Target", "advice"]
+
+BLOCK_BYTES = 1 << 22  # some 20,000 rows of ten numbers: larger ones read no faster
+BLOCK_ROWS = 50_000
+PIPE_SECONDS = 0.005  # to wait for more: pipes hold 64 kB, and blocks so small read slowly
+LONGEST_LINE = 1 << 26
+MOST_WHOLE_NUMBERS = 50  # different ones in the first chunk, before a target is taken for an amount
+SEPARATORS = ",;\t|"
+GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+DAY = 86_400.0
+ISO = r"^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:[.]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?$"
+
+
+class DataError(Exception):
+    """What was given cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read: what the options of the command line say.
+
+    Attributes
+    ----------
+    format
+        `"csv"`, `"jsonl"`, `"parquet"`, or None to find out.
+    delimiter
+        Of a CSV; None finds out from its first line.
+    header
+        The names of the columns of a CSV without a header line.
+    target
+        The column to predict, None if there is none.
+    drop, nominal
+        Columns to leave out, and those to take as categories though they look like numbers.
+    learned_nominal
+        Further ones of these, which need not be there: those that a model knows as such.
+    dates
+        Columns with dates and times, with their format as in `strptime`.
+    missing
+        Cells that stand for a missing value, besides the empty one.
+
+    """
+
+    format: str | None = None
+    delimiter: str | None = None
+    header: Sequence[str] | None = None
+    target: str | None = None
+    drop: frozenset[str] = frozenset()
+    nominal: frozenset[str] = frozenset()
+    learned_nominal: frozenset[str] = frozenset()
+    dates: dict[str, str] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+
+
+@dataclass
+class Chunk:
+    """Some rows of a stream.
+
+    Attributes
+    ----------
+    X
+        A polars frame; or a list of dicts where a column has numbers and categories, or where rows
+        came as dicts.
+    y
+        The cells of the target, a polars series or a list; None without a target.
+    start
+        The number of rows before the first.
+
+    """
+
+    X: Any
+    y: Any
+    start: int
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __getitem__(self, rows: slice) -> Chunk:
+        first = rows.indices(len(self))[0]
+        return Chunk(self.X[rows], None if self.y is None else self.y[rows], self.start + first)
+
+    def dicts(self) -> list[dict[str, Any]]:
+        """The rows as dicts."""
+        return self.X if isinstance(self.X, list) else list(self.X.iter_rows(named=True))
+
+
+def advice(name: str, known: Iterable[str]) -> str:
+    """What to say of a name that is not known: one like it, or what there is."""
+    lowered = {candidate.lower(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.lower(), lowered)
+    if close:
+        return f"did you mean {' or '.join(repr(lowered[each]) for each in close)}?"
+    shown = ", ".join(repr(each) for each in list(lowered.values())[:10])
+    return f"there are {shown}{' and more' if len(lowered) > 10 else ''}"
+
+
+class Reader:
+    """The chunks of one source, to be read once.
+
+    Parameters
+    ----------
+    source
+        A file, or `-` for standard input, of which a chunk is what has come so far.
+    how
+        What is in it.
+
+    Raises
+    ------
+    DataError
+        When it is iterated: if the source cannot be read, or a row is not like the others.
+
+    """
+
+    def __init__(self, source: str, how: Reading) -> None:
+        self.name = "standard input" if source == "-" else source
+        self.how = how
+        self._nominal = how.nominal | how.learned_nominal
+        self.n_bytes: int | None = None
+        self._source = source
+        self._raw: Any = None
+
+    @property
+    def share(self) -> float | None:
+        """How much of the file has been read, None where nobody knows."""
+        if not self.n_bytes or self._raw is None or self._raw.closed:
+            return None
+        return min(1.0, float(self._raw.tell()) / self.n_bytes)
+
+    def __iter__(self) -> Iterator[Chunk]:
+        start = 0
+        try:
+            for chunk in self._chunks():
+                chunk.start = start
+                start += len(chunk)
+                yield chunk
+        except OSError as error:
+            raise DataError(f"cannot read {self.name}: {error.strerror or error}") from error
+        except (EOFError, zlib.error, pl.exceptions.PolarsError) as error:
+            reason = str(error).partition("\n")[0]
+            raise DataError(f"cannot read {self.name}, it may be damaged: {reason}") from error
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{self.name} is not text in UTF-8 ({error.reason}): convert it with iconv"
+            ) from error
+        if not start:
+            raise DataError(f"{self.name} has no rows")
+
+    def _chunks(self) -> Iterator[Chunk]:
+        if self._source == "-":
+            stream: Any = sys.stdin.buffer
+            stream = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
+            return self._from(stream, None)
+        file = open(self._source, "rb")  # noqa: SIM115  # closed with the last chunk
+        self._raw, self.n_bytes = file, os.fstat(file.fileno()).st_size
+        return self._from(file, file)
+
+    def _from(self, stream: Any, file: IO[bytes] | None) -> Iterator[Chunk]:
+        with stream:
+            packed = _unpacked(stream, self.name)
+            is_pipe = packed is stream and file is None
+            read = (lambda most: _available(stream, most)) if is_pipe else packed.read
+            kind = self.how.format
+            if kind == "parquet" or (kind is None and stream.peek(4)[:4] == PARQUET):
+                yield from self._parquet(packed if file is None else self._source)
+                return
+            if kind is None and re.search(r"\.(jsonl|ndjson|json)(\.\w+)?$", self._source.lower()):
+                kind = "jsonl"
+            first = read(BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
+            if first[:2] in (b"\xff\xfe", b"\xfe\xff"):
+                raise DataError(f"{self.name} is UTF-16: convert it to UTF-8 with iconv")
+            if kind is None:
+                kind = "jsonl" if first.lstrip()[:1] == b"{" else "csv"
+            blocks = _whole_lines(first, read, kind == "csv", self.name)
+            yield from self._csv(blocks) if kind == "csv" else self._json(blocks)
+
+    # ------------------------------------------------------------------------------ CSV
+
+    def _csv(self, blocks: Iterator[bytes]) -> Iterator[Chunk]:
+        names, separator, line = list(self.how.header or []), self.how.delimiter, 1
+        for block in blocks:
+            n_lines = block.count(b"\n")
+            if not names:
+                end = _end_of_line(block, True, first=True)
+                header = block[:end].decode().strip("\r\n")
+                separator = separator or max(SEPARATORS, key=header.count)
+                names = next(csv.reader([header], delimiter=separator), [])
+                names = [name.strip() or f"column {i}" for i, name in enumerate(names, 1)]
+                block, line, n_lines = block[end:], line + 1, n_lines - 1
+            separator = separator or max(SEPARATORS, key=block.partition(b"\n")[0].decode().count)
+            self._check_names(names)
+            if block[:1] in b"\r\n" or b"\n\n" in block or b"\n\r\n" in block:
+                block = re.sub(rb"(?m)^\r?\n", b"", block)
+            if block:
+                yield self._typed(self._text_frame(block, names, separator, line), separator)
+            line += n_lines
+
+    def _text_frame(self, block: bytes, names: list[str], separator: str, line: int) -> Any:
+        """A block as a frame of strings; raises where a row has more or fewer fields."""
+        quoted = b'"' in block
+        frame = None
+        try:
+            frame = pl.read_csv(
+                io.BytesIO(block), has_header=False, new_columns=names, separator=separator,
+                schema={name: pl.String for name in names}, infer_schema=False,
+                null_values=sorted(self.how.missing),
+            )
+        except pl.exceptions.PolarsError as error:
+            _find_bad_row(block, names, separator, line, self.name)
+            reason = str(error).partition("\n")[0]
+            raise DataError(f"{self.name}, after line {line}: {reason}") from error
+        if quoted:
+            # polars fills short rows up with nulls
+            suspicious = frame.get_column(names[-1]).null_count() > 0
+        else:
+            fields = block.count(separator.encode()) + block.count(b"\n")
+            suspicious = fields != len(names) * len(frame)
+        if suspicious:
+            _find_bad_row(block, names, separator, line, self.name)
+        return frame
+
+    def _check_names(self, names: Sequence[str]) -> None:
+        how = self.how
+        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        if twice is not None:
+            raise DataError(f"{self.name} has two columns with the name {twice!r}")
+        asked = [*([how.target] if how.target is not None else []), *how.nominal, *how.dates]
+        for name in asked:
+            if name not in names:
+                hint = "" if how.header else "; if it has no header line, give one with --header"
+                raise DataError(f"{self.name} has no column {name!r}: {advice(name, names)}{hint}")
+
+    # -------------------------------------------------------------------------- Parquet
+
+    def _parquet(self, source: Any) -> Iterator[Chunk]:
+        if not isinstance(source, str):
+            source = io.BytesIO(source.read())
+        lazy = pl.scan_parquet(source, glob=False)
+        self._check_names(lazy.collect_schema().names())
+        for frame in lazy.collect_batches(chunk_size=BLOCK_ROWS, maintain_order=True):
+            yield self._typed(frame)
+
+    # -------------------------------------------------------------------- CSV and Parquet
+
+    def _typed(self, frame: Any, separator: str | None = None) -> Chunk:
+        """A frame of features: numbers, parts of dates, categories.
+
+        Strings of a CSV may be numbers; without a separator they are not.
+        """
+        how = self.how
+        y = None if how.target is None else _text(frame.get_column(how.target), how.missing)
+        features = frame.drop([*how.drop, *([how.target] if y is not None else [])], strict=False)
+        plain = features.select(
+            name for name, kind in features.schema.items()
+            if kind == pl.String and name not in self._nominal and name not in how.dates
+        )
+        # most columns of most files are numbers: they are looked at once
+        is_csv = pl.lit(separator is not None)
+        as_numbers = plain.with_columns(
+            pl.when(is_csv).then(pl.all().cast(pl.Float64, strict=False))
+        )
+        cells: dict[str, Any] = {}
+        mixed: dict[str, Any] = {}
+        for name in features.columns:
+            column = features.get_column(name)
+            if name in as_numbers.columns:
+                numbers = as_numbers.get_column(name)
+                if numbers.null_count() == column.null_count():
+                    cells[name] = numbers
+                else:
+                    text = _text(column, how.missing)
+                    _split(name, text, separator, cells, mixed)
+            elif name in self._nominal:
+                cells[name] = _text(column.cast(pl.String), how.missing)
+            elif name in how.dates or column.dtype in (pl.Date, pl.Datetime):
+                cells |= self._dates(name, column)
+            elif column.dtype.is_numeric() or column.dtype == pl.Boolean:
+                cells[name] = column
+            elif column.dtype in (pl.Categorical, pl.Enum):
+                cells[name] = column.cast(pl.String)
+            elif column.dtype != pl.Null:
+                raise DataError(
+                    f"{self.name}: column {name!r} holds {column.dtype}, no number, text or date: "
+                    f"leave it out with --drop {name}"
+                )
+        X = pl.DataFrame(cells)
+        if not mixed:
+            return Chunk(X, y, 0) if X.width else Chunk([{}] * len(frame), y, 0)
+        rows = X.to_dicts()
+        for name, column in mixed.items():
+            for row, value in zip(rows, column, strict=True):
+                if value is not None:
+                    row[name] = value
+        return Chunk(rows, y, 0)
+
+    def _dates(self, name: str, column: Any) -> dict[str, Any]:
+        if column.dtype == pl.String and name in self.how.dates:
+            text = _text(column, self.how.missing)
+            pattern = self.how.dates[name]
+            times = pl.Series(name, [self._time(name, cell, pattern) for cell in text])
+            return _parts(name, times.cast(pl.Datetime("us")), "%H" in pattern or "%I" in pattern)
+        has_clock = column.dtype != pl.Date
+        if column.dtype == pl.Datetime and column.dtype.time_zone is not None:
+            column = column.dt.replace_time_zone(None)
+        return _parts(name, column.cast(pl.Datetime("us")), has_clock)
+
+    def _time(self, name: str, cell: str | None, pattern: str) -> datetime | None:
+        if cell is None:
+            return None
+        try:
+            return datetime.strptime(cell, pattern).replace(tzinfo=None)
+        except ValueError:
+            raise DataError(
+                f"{self.name}: column {name!r} holds {cell!r}, not a date like {pattern!r}"
+            ) from None
+
+    # ----------------------------------------------------------------------- JSON lines
+
+    def _json(self, blocks: Iterator[bytes]) -> Iterator[Chunk]:
+        line = 0
+        seen: set[str] = set()
+        for block in blocks:
+            rows, y = [], []
+            for text in block.splitlines():
+                line += 1
+                if not text.strip():
+                    continue
+                try:
+                    row = json.loads(text)
+                except ValueError as error:
+                    raise DataError(f"{self.name}, line {line} is not JSON: {error}") from None
+                if type(row) is not dict:
+                    raise DataError(f"{self.name}, line {line} is no object with names and values")
+                if self.how.target is not None:
+                    if self.how.target not in row and not seen:
+                        self._check_names(list(row))
+                    y.append(row.pop(self.how.target, None))
+                rows.append(self._row(row, line))
+                seen.update(row)
+            if rows:
+                yield Chunk(rows, y if self.how.target is not None else None, 0)
+
+    def _row(self, row: dict[str, Any], line: int) -> dict[str, Any]:
+        how = self.how
+        cells: dict[str, Any] = {}
+        for name, value in row.items():
+            if name in how.drop:
+                continue
+            if isinstance(value, (dict, list)):
+                raise DataError(
+                    f"{self.name}, line {line}: {name!r} is {type(value).__name__} and not one "
+                    f"number or text: leave it out with --drop {name}"
+                )
+            if isinstance(value, str):
+                value = value.strip()
+            if value is None or value == "" or value in how.missing:
+                continue
+            if name in self._nominal:
+                cells[name] = value if isinstance(value, str) else json.dumps(value)
+            elif not isinstance(value, str):
+                cells[name] = value
+            elif name in how.dates:
+                pattern = how.dates[name]
+                when = self._time(name, value, pattern)
+                cells |= _date_numbers(name, when, "%H" in pattern or "%I" in pattern)
+            elif (found := re.match(ISO, value)) and (when := _iso_time(found)):
+                cells |= _date_numbers(name, when, found[2] is not None)
+            else:
+                cells[name] = value
+        return cells
+
+
+# ---------------------------------------------------------------------------- target
+
+
+class Target:
+    """The column to predict, as labels or as numbers.
+
+    Parameters
+    ----------
+    name
+        Of the column.
+    task
+        `"classification"`, `"regression"`, or None to tell from the first chunk: text, and a few
+        different whole numbers, are classes.
+    nominal
+        Whether whole numbers are to be taken as text.
+
+    """
+
+    def __init__(self, name: str, task: str | None = None, nominal: bool = False) -> None:
+        self.name = name
+        self.task = task
+        self._whole: bool | None = False if nominal else None
+        if nominal:
+            self.task = task or "classification"
+
+    def read(self, chunk: Chunk, source: str) -> Any:
+        """The labels of a chunk as a list, or its numbers as an array."""
+        y = chunk.y
+        series = pl.Series(y, strict=False, dtype=None) if isinstance(y, list) else y
+        if series.null_count():
+            row = chunk.start + int(series.is_null().arg_max() or 0) + 1
+            raise DataError(f"{source}, row {row}: the target {self.name!r} is empty")
+        if self.task is None:
+            self.task = _task_of(series)
+        if self.task == "classification":
+            return self._labels(y, series, chunk, source)
+        numbers = series.cast(pl.Float64, strict=False)
+        bad = numbers.is_null() | ~numbers.is_finite().fill_null(False)
+        if bad.any():
+            row = int(bad.arg_max() or 0)
+            raise DataError(
+                f"{source}, row {chunk.start + row + 1}: the target {self.name!r} is "
+                f"{series[row]!r}, not a number; --task classification takes it as a label"
+            )
+        return numbers.to_numpy()
+
+    def _labels(self, y: Any, series: Any, chunk: Chunk, source: str) -> list[Any]:
+        if isinstance(y, list) or series.dtype != pl.String:
+            labels = y if isinstance(y, list) else series.to_list()
+            return list(map(str, labels)) if self._whole is False else labels
+        whole = series.cast(pl.Int64, strict=False)
+        # 007 and 7 are different labels
+        same = whole.cast(pl.String) == series
+        if self._whole is None:
+            self._whole = bool(same.fill_null(False).all())
+        if not self._whole:
+            return list(series.to_list())
+        if not same.fill_null(False).all():
+            row = int((~same.fill_null(False)).arg_max() or 0)
+            raise DataError(
+                f"{source}, row {chunk.start + row + 1}: the target {self.name!r} is "
+                f"{series[row]!r}, after whole numbers; --nominal {self.name} takes all as text"
+            )
+        return list(whole.to_list())
+
+
+def _task_of(series: Any) -> str:
+    if series.dtype == pl.Boolean:
+        return "classification"
+    numbers = series.cast(pl.Float64, strict=False)
+    if numbers.null_count():
+        return "classification"
+    whole = bool((numbers.round(0) == numbers).all())
+    few = numbers.n_unique() <= MOST_WHOLE_NUMBERS
+    return "classification" if whole and few else "regression"
+
+
+# ----------------------------------------------------------------------------- cells
+
+
+def _cleaned(column: Any, missing: frozenset[str]) -> Any:
+    text = column.str.strip_chars()
+    kept = text != ""
+    return pl.when(kept & ~text.is_in(sorted(missing)) if missing else kept).then(text)
+
+
+def _text(column: Any, missing: frozenset[str]) -> Any:
+    """A column of strings without blanks around them, missing ones as null; others as they are."""
+    if column.dtype != pl.String:
+        return column
+    return column.to_frame().select(_cleaned(pl.all(), missing)).to_series()
+
+
+def _split(
+    name: str, text: Any, separator: str | None, cells: dict[str, Any], mixed: dict[str, Any]
+) -> None:
+    """Tell the numbers, dates and categories of a column of strings apart."""
+    number = pl.col("text")
+    if separator == ";":
+        # in files with semicolons 3,5 is a number
+        number = number.str.replace(r"^([+-]?\d+),(\d+)$", "$1.$2")
+    frame = pl.DataFrame({"text": text}).with_columns(
+        number=number.cast(pl.Float64, strict=False) if separator else pl.lit(None, pl.Float64)
+    )
+    is_rest = pl.col("number").is_null() & pl.col("text").is_not_null()
+    frame = frame.with_columns(rest=pl.when(is_rest).then("text"))
+    if frame["rest"].str.contains(ISO).any():
+        day = pl.col("rest").str.extract(ISO, 1)
+        clock = pl.col("rest").str.extract(ISO, 2)
+        seconds = pl.col("rest").str.extract(ISO, 3)
+        whole = pl.concat_str([
+            day, pl.lit(" "), clock.fill_null("00:00"), seconds.fill_null(":00"),
+        ])  # fmt: skip
+        frame = frame.with_columns(
+            time=whole.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False),
+            clock=clock.is_not_null(),
+        )
+        cells |= _parts(name, frame["time"], frame["clock"])
+        frame = frame.with_columns(rest=pl.when(pl.col("time").is_null()).then("rest"))
+    numbers, rest = frame["number"], frame["rest"]
+    if numbers.null_count() < len(numbers):
+        cells[name] = numbers
+        if rest.null_count() < len(rest):
+            mixed[name] = rest
+    elif rest.null_count() < len(rest):
+        cells[name] = rest
+
+
+def _parts(name: str, times: Any, has_clock: Any) -> dict[str, Any]:
+    """The numbers of a column of dates: hour, day of the week, days since 1970.
+
+    On bike rentals (R2) and flights (accuracy) they were better than more parts or fewer.
+    """
+    frame = pl.DataFrame({"time": times}).with_columns(clock=pl.lit(has_clock))
+    seconds = pl.col("time").dt.epoch("us") / 1e6
+    parts = frame.select(
+        pl.when("clock").then((seconds % DAY) / 3600.0).alias(f"{name}.hour"),
+        (pl.col("time").dt.weekday() - 1).cast(pl.Float64).alias(f"{name}.weekday"),
+        (seconds / DAY).alias(f"{name}.days"),
+    )
+    return {each: parts.get_column(each) for each in parts.columns}
+
+
+def _date_numbers(name: str, when: datetime | None, has_clock: bool) -> dict[str, float]:
+    """As `_parts`, of one cell."""
+    if when is None:
+        return {}
+    seconds = (when - datetime(1970, 1, 1)).total_seconds()
+    hour = {f"{name}.hour": seconds % DAY / 3600.0} if has_clock else {}
+    return {**hour, f"{name}.weekday": float(when.weekday()), f"{name}.days": seconds / DAY}
+
+
+def _iso_time(found: re.Match[str]) -> datetime | None:
+    day, clock, seconds = found.groups()
+    try:
+        return datetime.fromisoformat(f"{day} {clock or '00:00'}{seconds or ':00'}"[:26])
+    except ValueError:
+        return None
+
+
+# ----------------------------------------------------------------------------- bytes
+
+
+def _available(stream: Any, most: int) -> bytes:
+    """What a pipe holds, without waiting for more than the first bytes."""
+    parts = [stream.read1(most)]
+    with contextlib.suppress(OSError, ValueError):  # what cannot be waited for
+        while parts[-1] and sum(map(len, parts)) < most:
+            if not select.select([stream], [], [], PIPE_SECONDS)[0]:
+                break
+            parts.append(stream.read1(most))
+    return b"".join(parts)
+
+
+def _unpacked(stream: Any, name: str) -> Any:
+    """The stream, decompressed if its first bytes say so."""
+    magic = stream.peek(4)[:4]
+    if magic[:2] == GZIP:
+        return gzip.GzipFile(fileobj=stream)
+    if magic != ZSTD:
+        return stream
+    try:
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+        else:
+            from backports import zstd
+    except ImportError:
+        raise DataError(
+            f'{name} is compressed with zstd: pip install "streamtree-learn[cli]"'
+        ) from None
+    return zstd.ZstdFile(stream)
+
+
+def _end_of_line(data: bytes, has_quotes: bool, first: bool = False) -> int:
+    """The end of the last line (or the first) that no quotes are open in, 0 if there is none."""
+    end = (data.find(b"\n") if first else data.rfind(b"\n")) + 1
+    while end and has_quotes and data.count(b'"', 0, end) % 2:
+        end = (data.find(b"\n", end) if first else data.rfind(b"\n", 0, end - 1)) + 1
+    return end
+
+
+def _whole_lines(
+    first: bytes, read: Callable[[int], bytes], has_quotes: bool, name: str
+) -> Iterator[bytes]:
+    """Blocks of whole lines."""
+    rest, data = b"", first
+    while data:
+        rest += data
+        if end := _end_of_line(rest, has_quotes):
+            yield rest[:end]
+            rest = rest[end:]
+        elif len(rest) > LONGEST_LINE:
+            raise DataError(f"{name} has a line of {LONGEST_LINE >> 20} MB: is a quote not closed?")
+        data = read(BLOCK_BYTES)
+    if rest.strip():
+        yield rest + b"\n"
+
+
+def _find_bad_row(
+    block: bytes, names: Sequence[str], separator: str, line: int, source: str
+) -> None:
+    """Raise for the first row of a block that has more or fewer fields than there are names."""
+    reader = csv.reader(io.StringIO(block.decode(), newline=""), delimiter=separator, strict=True)
+    try:
+        for row in reader:
+            if len(row) != len(names):
+                where = f"{source}, line {line + reader.line_num - 1}"
+                raise DataError(f"{where}: expected {len(names)} fields, found {len(row)}")
+    except csv.Error as error:
+        where = f"{source}, line {line + reader.line_num - 1}"
+        raise DataError(f"{where}: {error}") from error

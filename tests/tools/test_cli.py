@@ -1,0 +1,447 @@
+"""The command line, as a person uses it."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from river import datasets, linear_model, metrics, tree
+
+pytest.importorskip("click")
+pytest.importorskip("rich")
+pl = pytest.importorskip("polars")
+
+from click.testing import CliRunner  # noqa: E402
+from support.estimators import ESTIMATORS  # noqa: E402
+
+import streamtree  # noqa: E402
+from streamtree import ModelTreeClassifier, cli  # noqa: E402
+from streamtree.base import StreamTreeClassifier, StreamTreeRegressor  # noqa: E402
+from streamtree.scores import ClassScore, Curve, NumberScore  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _in_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def call(*argv, stdin=None, code=0):
+    """Run a command; its standard output and standard error."""
+    done = CliRunner().invoke(cli.commands, [str(each) for each in argv], input=stdin)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, (done.output, done.exit_code)
+    return done.stdout, done.stderr
+
+
+def complaint(*argv, code=1, stdin=None):
+    out, err = call(*argv, code=code, stdin=stdin)
+    assert out == ""
+    if code == 1:
+        assert err.count("\n") == 1
+        assert err.startswith("streamtree-learn: ")
+    return err
+
+
+def scores(*argv, **kwargs):
+    return json.loads(call("evaluate", *argv, "--json", "--quiet", **kwargs)[0])["models"]
+
+
+def stream(n=600, seed=0):
+    """A frame of two numbers and a category, with a label and an amount that follow them."""
+    rng = np.random.default_rng(seed)
+    X, kind = rng.normal(size=(n, 2)), rng.choice(["u", "v", "w"], n)
+    label = np.where(X[:, 0] > 1.0 * (kind == "u"), "yes", "no")
+    amount = X[:, 0] + 2.0 * (kind == "v") + 0.1 * rng.normal(size=n)
+    code = rng.integers(3, size=n)
+    return pl.DataFrame({
+        "a": X[:, 0], "b": X[:, 1], "kind": kind, "code": code, "label": label, "amount": amount,
+    })  # fmt: skip
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A CSV and its frame."""
+    frame = stream()
+    frame.write_csv(tmp_path / "data.csv")
+    return frame
+
+
+# ------------------------------------------------------------------------- evaluate
+
+
+def test_scores_are_those_of_a_plain_loop(data):
+    (found,) = scores("data.csv", "--target", "label", "--drop", "amount", "--log-loss")
+    model, losses = ModelTreeClassifier(), []
+    accuracy, f1 = metrics.Accuracy(), metrics.MacroF1()
+    for row in data.iter_rows(named=True):
+        x = {name: row[name] for name in ("a", "b", "kind", "code")}
+        said = model.predict_one(x)
+        accuracy.update(row["label"], said)
+        if shares := model.predict_proba_one(x):
+            f1.update(row["label"], said)
+            losses.append(-np.log(max(shares.get(row["label"], 0.0), 1e-15)))
+        model.learn_one(x, row["label"])
+    assert accuracy.get() > 0.9
+    assert found["accuracy"] == accuracy.get()
+    assert found["macro_f1"] == pytest.approx(f1.get(), abs=1 / 600)  # the first row
+    assert found["log_loss"] == pytest.approx(np.mean(losses), rel=1e-12)
+    assert found["model"] == "ModelTreeClassifier"
+    assert found["bytes"] > 1000
+    assert found["rows_per_second"] > 0
+
+
+def test_numbers_are_scored(data):
+    (found,) = scores("data.csv", "--target", "amount", "--drop", "label", "--model", "soft")
+    model = streamtree.SoftTreeRegressor()
+    X = data.select("a", "b", "kind", "code")
+    y = data["amount"].to_numpy()
+    errors = y - model.test_then_learn_many(X, y).to_numpy()
+    assert found["model"] == "SoftTreeRegressor"
+    assert found["mae"] == pytest.approx(np.abs(errors).mean(), rel=1e-9)
+    assert found["rmse"] == pytest.approx(np.sqrt((errors**2).mean()), rel=1e-9)
+    assert found["r2"] == pytest.approx(1 - (errors**2).mean() / y.var(), rel=1e-9)
+    assert found["r2"] > 0.6
+
+
+def test_every_learner_is_found_by_its_name():
+    kinds = {"classification": StreamTreeClassifier, "regression": StreamTreeRegressor}
+    for task, kind in kinds.items():
+        ours = [each for each in ESTIMATORS if issubclass(each, kind)]
+        assert ours
+        assert {*cli.estimators_of(task).values()} == {*ours}
+        for each in ours:
+            assert cli.model_class(each.__name__, task) is each
+            assert cli.model_class(cli._word(each.__name__), task) is each
+    assert cli.model_class("self-terminating", "regression").__name__.endswith("TreeRegressor")
+    assert cli.model_class("tree.HoeffdingTreeClassifier", "classification") is (
+        tree.HoeffdingTreeClassifier
+    )
+    assert cli.model_class("river.linear_model.LinearRegression", "regression") is (
+        linear_model.LinearRegression
+    )
+
+
+def test_models_side_by_side(data):
+    names = ["model", "SelfTerminatingTreeClassifier", "tree.HoeffdingTreeClassifier"]
+    options = [each for name in names for each in ("--model", name)]
+    argv = ["data.csv", "--target", "label", "--drop", "amount", *options, "--set", "seed=3"]
+    found = scores(*argv)
+    assert [each["model"] for each in found] == [
+        "ModelTreeClassifier", "SelfTerminatingTreeClassifier", "river HoeffdingTreeClassifier",
+    ]  # fmt: skip
+    river = tree.HoeffdingTreeClassifier()
+    hits = 0
+    for row in data.drop("amount").iter_rows(named=True):
+        y = row.pop("label")
+        hits += river.predict_one(row) == y
+        river.learn_one(row, y)
+    assert found[2]["accuracy"] == hits / len(data)
+    table, _ = call("evaluate", *argv)
+    assert "accuracy" in table
+    assert all(each["model"] in table for each in found)
+    assert f"{found[0]['accuracy']:.2%}" in table
+    assert "600 rows" in table
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_with_log_loss_the_answers_are_the_same(data, estimator):
+    if not issubclass(estimator, StreamTreeClassifier):
+        pytest.skip("has no probabilities")
+    argv = ["data.csv", "--target", "label", "--drop", "amount", "--model", estimator.__name__]
+    (plain,), (with_loss,) = scores(*argv), scores(*argv, "--log-loss")
+    assert plain["accuracy"] == with_loss["accuracy"]
+    assert 0.0 < with_loss["log_loss"] < 1.0
+
+
+def test_the_formats_give_the_same_scores(data):
+    data = data.drop("amount")
+    data.write_parquet("data.parquet")
+    data.write_ndjson("data.jsonl")
+    text = data.write_csv()
+    wanted = None
+    for source in ("data.csv", "data.parquet", "data.jsonl", "-"):
+        argv = [source, "--target", "label", "--drop", "amount"]
+        (found,) = scores(*argv, stdin=text if source == "-" else None)
+        found = {k: v for k, v in found.items() if k not in ("rows_per_second", "bytes")}
+        wanted = wanted or found
+        assert found == wanted
+
+
+def test_the_demo_draws_its_picture(tmp_path):
+    out, err = call("evaluate", "--demo", "--rows", 300)
+    assert "ModelTreeClassifier" in out
+    assert "river HoeffdingTreeClassifier" in out
+    assert "evaluate.png" in err
+    assert (tmp_path / "evaluate.png").read_bytes().startswith(b"\x89PNG")
+    (found,) = scores("--demo", "--model", "model", "--plot", "demo.svg")
+    model, hits = ModelTreeClassifier(), 0
+    for x, y in datasets.ImageSegments():
+        hits += model.predict_one(x) == y
+        model.learn_one(x, y)
+    assert found["accuracy"] == hits / 2310
+    assert b"<svg" in (tmp_path / "demo.svg").read_bytes()
+
+
+def test_progress_is_said_where_no_bar_moves(data, monkeypatch):
+    monkeypatch.setattr(cli, "LINE_SECONDS", 0.0)
+    _, err = call("evaluate", "data.csv", "--target", "label")
+    assert "600 rows" in err
+    assert "ModelTreeClassifier" in err
+    assert call("evaluate", "data.csv", "--target", "label", "--quiet")[1] == ""
+
+
+# ---------------------------------------------------------------------------- train
+
+
+def test_train_predict_inspect(data):
+    out, _ = call("train", "data.csv", "--target", "label", "--drop", "amount", "-o", "m.st",
+                  "--nominal", "code", "--set", "seed=1")  # fmt: skip
+    assert out.startswith("m.st: 600 rows, ModelTreeClassifier 9")
+    model = ModelTreeClassifier(seed=1)
+    X = data.drop("label", "amount").with_columns(pl.col("code").cast(pl.String))
+    model.learn_many(X, data["label"])
+    model.save("again.st", position=600)
+    assert Path("m.st").read_bytes() == Path("again.st").read_bytes()
+
+    out, err = call("predict", "m.st", "data.csv")  # --nominal is known from the model
+    assert err == ""
+    assert out.splitlines() == ["prediction", *model.predict_many(X).to_list()]
+    rows = list(csv.DictReader(io.StringIO(call("predict", "m.st", "data.csv", "--proba")[0])))
+    for row, shares in zip(rows, model.predict_proba_many(X).to_dicts(), strict=True):
+        assert {k: float(v) for k, v in row.items()} == shares
+    data.write_ndjson("data.jsonl")
+    said = call("predict", "m.st", "data.jsonl", "--json", "--rows", 5)[0].splitlines()
+    assert [json.loads(each)["prediction"] for each in said] == model.predict_many(X)[:5].to_list()
+
+    out, _ = call("inspect", "m.st")
+    assert "ModelTreeClassifier" in out
+    assert "600" in out
+    found = json.loads(call("inspect", "m.st", "--json")[0])
+    assert found["rows"] == 600
+    assert found["parameters"]["seed"] == 1
+    assert found["summary"] == model.summary
+    assert found["tree"] == model.to_dict()
+    call("inspect", "m.st", "--draw", "tree.dot")
+    assert Path("tree.dot").read_text() == model.draw().source
+
+
+def test_importances(data):
+    call("train", "data.csv", "--target", "amount", "--drop", "label", "-o", "m.st",
+         "--model", "self-terminating")  # fmt: skip
+    out, _ = call("inspect", "m.st", "--importances")
+    expected = streamtree.load("m.st").feature_importances()
+    assert expected
+    for name, share in expected.items():
+        assert str(name) in out
+        assert f"{share:.4f}" in out
+
+
+def test_numbers_are_predicted(data):
+    call("train", "data.csv", "--target", "amount", "--drop", "label", "-o", "m.st")
+    model = streamtree.load("m.st")
+    assert type(model) is streamtree.SoftTreeRegressor
+    out, _ = call("predict", "m.st", "data.csv")
+    said = model.predict_many(data.drop("label", "amount")).to_list()
+    assert [float(each) for each in out.splitlines()[1:]] == said
+    complaint("predict", "m.st", "data.csv", "--proba", code=2)
+
+
+def test_resume_gives_the_file_of_one_run(data):
+    argv = ["train", "data.csv", "--target", "label", "--nominal", "code"]
+    call(*argv, "-o", "whole.st")
+    call(*argv, "-o", "m.st", "--rows", 250)
+    assert Path("whole.st").read_bytes() != Path("m.st").read_bytes()
+    call(*argv[:4], "-o", "m.st", "--resume")
+    assert Path("whole.st").read_bytes() == Path("m.st").read_bytes()
+    _, err = call(*argv, "-o", "m.st", "--resume")
+    assert "nothing new" in err
+    # standard input has only new rows
+    data[:250].write_csv("first.csv")
+    call("train", "first.csv", *argv[2:], "-o", "pipe.st")
+    call("train", "-", *argv[2:], "-o", "pipe.st", "--resume", stdin=data[250:].write_csv())
+    assert Path("whole.st").read_bytes() == Path("pipe.st").read_bytes()
+
+
+def test_what_differs_from_the_file_is_refused(data):
+    argv = ["train", "data.csv", "--target", "label", "-o", "m.st"]
+    call(*argv, "--rows", 100)
+    before = Path("m.st").read_bytes()
+    assert "ModelTreeClassifier, not a SoftTreeClassifier" in complaint(
+        *argv, "--resume", "--model", "soft"
+    )
+    assert "seed=None, not 5" in complaint(*argv, "--resume", "--set", "seed=5")
+    assert Path("m.st").read_bytes() == before
+
+
+def test_a_stream_that_never_ends_can_be_stopped(tmp_path):
+    program = [sys.executable, "-m", "streamtree", "train", "-", "--target", "y", "-o", "m.st"]
+    with subprocess.Popen(
+        [*program, "--every", "0"], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        process.stdin.write("x,y\n" + "1,a\n2,b\n" * 50)
+        process.stdin.flush()
+        for _ in range(1200):
+            time.sleep(0.05)
+            if (tmp_path / "m.st").exists():  # the rows so far are learned, and more waited for
+                break
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "--resume" in err
+    assert json.loads(call("inspect", "m.st", "--json")[0])["rows"] == 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_training_that_is_stopped_goes_on(tmp_path, number):
+    frame = stream(300_000, seed=1).drop("amount")
+    frame.write_csv("data.csv")
+    argv = ["train", "data.csv", "--target", "label", "-o", "m.st"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "streamtree", *argv, "--every", "0"], stderr=subprocess.PIPE,
+        text=True,
+    ) as process:  # fmt: skip
+        for _ in range(1200):
+            time.sleep(0.05)
+            if (tmp_path / "m.st").exists():  # after the first chunk
+                process.send_signal(number)
+                break
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert "--resume" in err
+    position = json.loads(call("inspect", "m.st", "--json")[0])["rows"]
+    assert 0 < position < 300_000
+    call(*argv, "--resume", "--rows", position + 10_000)
+    model = ModelTreeClassifier()
+    part = frame[: position + 10_000]
+    model.learn_many(part.drop("label"), part["label"])
+    model.save("again.st", position=position + 10_000)
+    assert Path("m.st").read_bytes() == Path("again.st").read_bytes()
+    assert [name for name in os.listdir() if name.endswith(".tmp")] == []
+
+
+def test_bad_data_leave_the_file_as_it_was(data):
+    argv = ["--target", "label", "-o", "m.st"]
+    call("train", "data.csv", *argv)
+    before = Path("m.st").read_bytes()
+    Path("bad.csv").write_text(data.write_csv() + "1,2\n")
+    assert "line 602: expected 6 fields, found 2" in complaint("train", "bad.csv", *argv)
+    assert Path("m.st").read_bytes() == before
+
+
+# --------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "expected"),
+    [
+        (["evaluate"], 2, "which data?"),
+        (["evaluate", "data.csv"], 2, "--target"),
+        (["evaluate", "none.csv", "--target", "y"], 1, "cannot read none.csv: No such file"),
+        (["evaluate", "data.csv", "--target", "lable"], 1, "did you mean 'label'?"),
+        (["evaluate", "data.csv", "--target", "label", "--model", "modl"], 2, "did you mean"),
+        (["evaluate", "data.csv", "--target", "label", "--model", "tree"], 2, "may be"),
+        (["evaluate", "data.csv", "--target", "label", "--model", "tree.H"], 2, "river has"),
+        (["evaluate", "data.csv", "--target", "label", "--set", "sed=1"], 2, "did you mean 'seed'"),
+        (["evaluate", "data.csv", "--target", "label", "--set", "seed"], 2, "NAME=VALUE"),
+        (["evaluate", "data.csv", "--target", "label", "--set", "delta=7"], 2, "delta must be"),
+        (["evaluate", "data.csv", "--target", "label", "--task", "regression"], 1, "row 1"),
+        (["evaluate", "data.csv", "--target", "label", "--drop", "label"], 2, "cannot be dropped"),
+        (["evaluate", "data.csv", "--target", "label", "--plot", "no/a.png"], 2, "no folder"),
+        (["evaluate", "data.csv", "--target", "label", "--delimiter", "ab"], 2, "one character"),
+        (["evaluate", "data.csv", "--demo"], 2, "its own data"),
+        (["evaluate", "data.csv", "--target", "label", "--model",
+          "linear_model.LogisticRegression"], 1, "labels 0 and 1"),
+        (["train", "data.csv", "--target", "label"], 2, "--output"),
+        (["train", "data.csv", "--target", "label", "-o", "no/m.st"], 2, "no folder"),
+        (["train", "data.csv", "--target", "label", "-o", "m.st", "--model",
+          "tree.HoeffdingTreeClassifier"], 2, "cannot be kept"),
+        (["predict", "none.st", "data.csv"], 2, "none.st"),
+        (["predict", "data.csv", "data.csv"], 1, "is not a model"),
+        (["inspect", "data.csv"], 1, "is not a model"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said(data, argv, code, expected):
+    assert expected in " ".join(complaint(*argv, code=code).split())
+
+
+def test_a_value_that_no_model_takes_is_named(data):
+    data.with_columns(a=pl.lit(float("inf"))).write_csv("data.csv")
+    err = complaint("evaluate", "data.csv", "--target", "label")
+    assert "rows 1 to 600" in err
+    assert "'a'" in err
+    assert "infinite" in err
+
+
+def test_data_that_the_model_does_not_know(data):
+    call("train", "data.csv", "--target", "label", "-o", "m.st")
+    data.select("a", "b").write_csv("few.csv")
+    out, err = call("predict", "m.st", "few.csv")
+    assert len(out.splitlines()) == 601
+    assert "few.csv lacks amount, code, kind" in err
+    data.select(z="a").write_csv("none.csv")
+    assert "none of the columns" in complaint("predict", "m.st", "none.csv")
+
+
+def test_info_and_help():
+    found = json.loads(call("info", "--json")[0])
+    assert {*found["models"]} == {each.__name__ for each in ESTIMATORS}
+    assert found["versions"]["streamtree"] == streamtree.__version__
+    assert "ModelTreeClassifier" in call("info")[0]
+    for command in cli.commands.commands:
+        assert "Usage:" in call(command, "--help")[0]
+
+
+def test_what_is_not_installed_is_named(tmp_path):
+    program = (
+        "import sys; sys.modules['click'] = None; sys.argv = ['streamtree-learn'];"
+        "from streamtree.__main__ import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert 'pip install "streamtree-learn[cli]"' in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+# --------------------------------------------------------------------------- scores
+
+
+def test_a_curve_does_not_grow():
+    rng = np.random.default_rng(0)
+    values = (rng.random(100_000) < 0.3).astype(float)
+    curve = Curve()
+    for start in range(0, len(values), 777):
+        curve.add(values[start : start + 777])
+    n, means = curve.points(10_000)
+    assert len(n) <= 4096
+    for end, mean in zip(n[::50].tolist(), means[::50].tolist(), strict=True):
+        width = 10_000 // curve.block * curve.block
+        assert mean == pytest.approx(values[end - width : end].mean(), rel=1e-12)
+
+
+def test_scores_do_not_depend_on_the_cut():
+    rng = np.random.default_rng(1)
+    y, said = rng.integers(4, size=500).tolist(), rng.integers(5, size=500).tolist()
+    whole, parts = ClassScore(), ClassScore()
+    whole.update(y, said)
+    for i in range(0, 500, 7):
+        parts.update(y[i : i + 7], said[i : i + 7])
+    assert whole.values() == parts.values()
+    f1 = metrics.MacroF1()
+    for a, b in zip(y, said, strict=True):
+        f1.update(a, b)
+    assert whole.values()["macro_f1"] == pytest.approx(f1.get(), rel=1e-12)
+    numbers = rng.normal(1e6, 1.0, size=500)
+    score = NumberScore()
+    for part in np.split(numbers, [3, 100]):
+        score.update(part, np.zeros_like(part) + 1e6)
+    r2 = 1 - ((numbers - 1e6) ** 2).mean() / numbers.var()
+    assert score.values()["r2"] == pytest.approx(r2, rel=1e-6)

@@ -1,0 +1,310 @@
+"""Files and pipes as chunks of rows: what a cell is, in every format and however it is cut."""
+
+import csv
+import gzip
+import io
+import json
+import math
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as run
+from hypothesis import strategies as st
+
+pl = pytest.importorskip("polars")
+pytest.importorskip("backports.zstd" if sys.version_info < (3, 14) else "compression.zstd")
+
+from streamtree import reading  # noqa: E402
+from streamtree.reading import DataError, Reader, Reading, Target  # noqa: E402
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+TABLE = (
+    "a,b,when,kind,y\n"
+    "1,x,2024-02-29 12:30,u,0\n"
+    '-2.5e3,"y,z",2024-03-01 00:00:30,,1\n'
+    ",7,,v,0\n"
+    " 4 , x ,2024-03-02 06:00,7,1\n"
+)
+ROWS = [
+    {"a": 1.0, "b": "x", "when.hour": 12.5, "when.weekday": 3.0, "when.days": 19782 + 12.5 / 24,
+     "kind": "u"},
+    {"a": -2500.0, "b": "y,z", "when.hour": 30 / 3600, "when.weekday": 4.0,
+     "when.days": 19783 + 30 / 86400},
+    {"b": 7.0, "kind": "v"},
+    {"a": 4.0, "b": "x", "when.hour": 6.0, "when.weekday": 5.0, "when.days": 19784.25, "kind": 7.0},
+]  # fmt: skip
+LABELS = [0, 1, 0, 1]
+
+
+def present(row):
+    """A row without what is missing."""
+    return {k: v for k, v in row.items() if v is not None and v == v}
+
+
+def rows_of(source, **how):
+    return [present(row) for chunk in Reader(str(source), Reading(**how)) for row in chunk.dicts()]
+
+
+def labels_of(source, task=None, nominal=False, **how):
+    target = Target("y", task, nominal)
+    chunks = Reader(str(source), Reading(target="y", **how))
+    return [label for chunk in chunks for label in list(target.read(chunk, "file"))]
+
+
+def assert_rows(found, expected):
+    assert [sorted(row) for row in found] == [sorted(row) for row in expected]
+    for row, other in zip(found, expected, strict=True):
+        for name, value in row.items():
+            wanted = other[name]
+            same = value == wanted or (
+                isinstance(value, float) and math.isclose(value, wanted, rel_tol=1e-12)
+            )
+            assert same, (name, value, wanted)
+
+
+@pytest.fixture
+def piped(monkeypatch):
+    """Give bytes to standard input."""
+
+    def give(data):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+        return "-"
+
+    return give
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress], ids=["", "gzip", "zstd"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["unix", "windows"])
+def test_a_csv_by_name_or_pipe_plain_or_compressed(tmp_path, piped, pack, end):
+    data = pack(b"\xef\xbb\xbf" + TABLE.replace("\n", end).encode())
+    (tmp_path / "data").write_bytes(data)
+    for source in (tmp_path / "data", piped(data)):
+        assert_rows(rows_of(source, target="y"), ROWS)
+    assert labels_of(tmp_path / "data") == LABELS
+
+
+@pytest.mark.parametrize("separator", [";", "\t", "|"])
+def test_a_csv_of_another_delimiter(tmp_path, separator):
+    path = tmp_path / "data.csv"
+    table = csv.reader(io.StringIO(TABLE))
+    with path.open("w", newline="") as file:
+        csv.writer(file, delimiter=separator).writerows(table)
+    assert_rows(rows_of(path, target="y"), ROWS)
+    assert_rows(rows_of(path, target="y", delimiter=separator), ROWS)
+
+
+def test_commas_are_points_between_semicolons(tmp_path):
+    (tmp_path / "data.csv").write_text("a;b\n3,5;x\n-1;1,2,3\n")
+    expected = [{"a": 3.5, "b": "x"}, {"a": -1.0, "b": "1,2,3"}]
+    assert_rows(rows_of(tmp_path / "data.csv"), expected)
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+def test_the_cut_into_chunks_changes_no_row(tmp_path, monkeypatch, size):
+    path = tmp_path / "data.csv"
+    path.write_text(TABLE + '5,"two\nlines ""q""",,,1\n\n6,a,,,0')
+    expected = [*ROWS, {"a": 5.0, "b": 'two\nlines "q"'}, {"a": 6.0, "b": "a"}]
+    assert_rows(rows_of(path, target="y"), expected)
+    monkeypatch.setattr(reading, "BLOCK_BYTES", size)
+    chunks = list(Reader(str(path), Reading(target="y")))
+    assert len(chunks) > 1
+    assert [chunk.start for chunk in chunks] == np.cumsum([0, *map(len, chunks)])[:-1].tolist()
+    assert_rows(rows_of(path, target="y"), expected)
+
+
+def test_json_lines(tmp_path):
+    rows = [
+        {"a": 1, "b": "x", "when": "2024-02-29T12:30", "kind": "u", "y": 0},
+        {"a": -2500.0, "b": "y,z", "when": "2024-03-01T00:00:30Z", "kind": None, "y": 1},
+        {"b": 7, "kind": "v", "y": 0},
+        {"y": 1, "kind": 7, "a": 4, "b": "x", "when": "2024-03-02T06:00:00.000+02:00"},
+    ]
+    text = "\n\n".join(map(json.dumps, rows)).encode()
+    for name, data in (("data.jsonl", text), ("data", text), ("d.ndjson.gz", gzip.compress(text))):
+        (tmp_path / name).write_bytes(data)
+        assert_rows(rows_of(tmp_path / name, target="y"), ROWS)
+        assert labels_of(tmp_path / name) == LABELS
+    found = rows_of(tmp_path / "data.jsonl", drop={"when"}, nominal={"a"})
+    assert [row.get("a") for row in found] == ["1", "-2500.0", None, "4"]
+    assert not any("when.days" in row for row in found)
+
+
+def test_parquet(tmp_path, piped):
+    path = tmp_path / "data.parquet"
+    frame = pl.DataFrame({
+        "a": [1, None, 3], "text": ["7", "x", None], "flag": [True, False, None],
+        "kind": pl.Series(["u", "v", "u"], dtype=pl.Categorical),
+        "day": pl.Series(["2024-02-29", "2024-03-01", None]).str.to_date(), "y": ["p", "q", "p"],
+    })  # fmt: skip
+    frame = frame.with_columns(
+        at=pl.Series(["2024-02-29 12:30", "2024-03-01 00:00", None]).str.to_datetime()
+        .dt.replace_time_zone("Europe/Paris")
+    )  # fmt: skip
+    frame.write_parquet(path)
+    days = [{"day.weekday": 3.0, "day.days": 19782.0}, {"day.weekday": 4.0, "day.days": 19783.0}]
+    times = [
+        {"at.hour": 12.5, "at.weekday": 3.0, "at.days": 19782 + 12.5 / 24},
+        {"at.hour": 0.0, "at.weekday": 4.0, "at.days": 19783.0},
+    ]
+    expected = [
+        {"a": 1, "text": "7", "flag": True, "kind": "u", **days[0], **times[0]},
+        {"text": "x", "flag": False, "kind": "v", **days[1], **times[1]},
+        {"a": 3, "kind": "u"},
+    ]
+    for source in (path, piped(path.read_bytes())):
+        assert_rows(rows_of(source, target="y"), expected)
+    assert labels_of(path) == ["p", "q", "p"]
+
+
+def test_parquet_comes_in_batches(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "BLOCK_ROWS", 100)
+    pl.DataFrame({"a": range(1000)}).write_parquet(tmp_path / "data.parquet", row_group_size=300)
+    chunks = list(Reader(str(tmp_path / "data.parquet"), Reading()))
+    assert len(chunks) > 3
+    assert [x["a"] for chunk in chunks for x in chunk.dicts()] == list(range(1000))
+
+
+def test_options(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text("1,?,31.12.2023,x\n02, na ,1.1.2024,?\n")
+    found = rows_of(
+        path, header=["code", "size", "day", "kind"], nominal=frozenset({"code"}),
+        dates={"day": "%d.%m.%Y"}, missing=frozenset({"?", "na"}),
+    )  # fmt: skip
+    days = [{"day.weekday": 6.0, "day.days": 19722.0}, {"day.weekday": 0.0, "day.days": 19723.0}]
+    assert_rows(found, [{"code": "1", "kind": "x", **days[0]}, {"code": "02", **days[1]}])
+
+
+cells = st.one_of(
+    st.sampled_from(["", "1", "-0.5", "1e3", "nan", "1_000", "2024-01-31", "2024-13-01", "é"]),
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=4),
+)  # fmt: skip
+
+
+def expected_cell(name, cell):
+    cell = cell.strip()
+    try:
+        number = float(cell) if "_" not in cell and cell.isascii() else None
+    except ValueError:
+        number = None
+    if number is not None:
+        return {name: number} if number == number else {}
+    if cell == "2024-01-31":
+        return {f"{name}.weekday": 2.0, f"{name}.days": 19753.0}
+    return {name: cell} if cell else {}
+
+
+@run(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(cells, cells, cells), min_size=1, max_size=12), st.integers(1, 99))
+def test_any_table_comes_back(tmp_path_factory, table, size):
+    path = tmp_path_factory.mktemp("tables") / "data.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, quoting=csv.QUOTE_ALL).writerows([("a", "b", "c"), *table])
+    expected = [
+        {k: v for name, cell in zip("abc", row, strict=True)
+         for k, v in expected_cell(name, cell).items()}
+        for row in table
+    ]  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "BLOCK_BYTES", size)
+        assert_rows(rows_of(path), expected)
+
+
+# -------------------------------------------------------------------------- targets
+
+
+@pytest.mark.parametrize(
+    ("cells", "task", "expected"),
+    [
+        (["0", "1", "1"], "classification", [0, 1, 1]),
+        (["007", "7", "7"], "classification", ["007", "7", "7"]),
+        (["a", "b", "3"], "classification", ["a", "b", "3"]),
+        (["0.5", "1", "2"], "regression", [0.5, 1.0, 2.0]),
+        ([str(i) for i in range(60)], "regression", [float(i) for i in range(60)]),
+    ],
+)
+def test_the_task_is_told_from_the_target(tmp_path, cells, task, expected):
+    path = tmp_path / "data.csv"
+    path.write_text("x,y\n" + "".join(f"1,{cell}\n" for cell in cells))
+    assert labels_of(path) == expected
+    target = Target("y")
+    target.read(next(iter(Reader(str(path), Reading(target="y")))), "file")
+    assert target.task == task
+    assert labels_of(path, task="classification", nominal=True) == cells
+
+
+# --------------------------------------------------------------------------- errors
+
+
+@pytest.mark.parametrize(
+    ("data", "how", "expected"),
+    [
+        (b"", {}, "no rows"),
+        (b"a,b\n", {}, "no rows"),
+        (b"a,a\n1,2\n", {}, "two columns with the name 'a'"),
+        (b"a,b\n1,2\n", {"target": "c"}, "no column 'c': there are 'a', 'b'"),
+        (b"amount,b\n1,2\n", {"target": "amont"}, "did you mean 'amount'?"),
+        (b"a,b\n1,2\n", {"nominal": frozenset("z")}, "no column 'z'"),
+        (b"a,b\n1,2\n3\n", {}, "line 3: expected 2 fields, found 1"),
+        (b"a,b\n1,2\n3,4,5\n", {}, "line 3: expected 2 fields, found 3"),
+        (b'a,b\n"1",2\n"3"\n', {}, "line 3: expected 2 fields, found 1"),
+        (b"a,b\n1,\xff\n", {}, "UTF-8"),
+        ("a,b\n1,2\n".encode("utf-16"), {}, "UTF-16"),
+        (gzip.compress(TABLE.encode())[:-20], {}, "damaged"),
+        (zstd.compress(TABLE.encode())[:-20], {}, "damaged"),
+        (b"PAR1 is no parquet", {}, "damaged"),
+        (b'{"a": 1}\n{"a": \n', {}, "line 2 is not JSON"),
+        (b'{"a": 1}\n[1]\n', {}, "line 2 is no object"),
+        (b'{"a": {"b": 1}}\n', {}, "'a' is dict"),
+        (b'{"a": 1}\n', {"target": "b"}, "no column 'b'"),
+        (b"a,d\n1,1.2.24\n", {"dates": {"d": "%Y-%m-%d"}}, "'d' holds '1.2.24', not a date"),
+        (b'a,b\n1,"never closed\n', {}, "line 2: unexpected end of data"),
+    ],
+)
+def test_bad_data_are_refused_with_a_reason(tmp_path, data, how, expected):
+    (tmp_path / "data").write_bytes(data)
+    with pytest.raises(DataError) as error:
+        rows_of(tmp_path / "data", **how)
+    assert expected in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "task", "expected"),
+    [
+        (b"a,y\n1,0\n2,\n", None, "row 2: the target 'y' is empty"),
+        (b"a,y\n1,0\n2,b\n", "regression", "row 2: the target 'y' is 'b', not a number"),
+        (b"a,y\n1,inf\n", "regression", "row 1: the target 'y' is 'inf'"),
+    ],
+)
+def test_bad_targets_are_refused_with_their_row(tmp_path, data, task, expected):
+    (tmp_path / "data").write_bytes(data)
+    with pytest.raises(DataError) as error:
+        labels_of(tmp_path / "data", task)
+    assert expected in str(error.value)
+
+
+def test_labels_stay_of_one_kind(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 8)
+    (tmp_path / "data.csv").write_text("a,y\n1,0\n1,1\n1,b\n")
+    with pytest.raises(DataError, match="row 3: the target 'y' is 'b', after whole numbers"):
+        labels_of(tmp_path / "data.csv")
+    assert labels_of(tmp_path / "data.csv", nominal=True) == ["0", "1", "b"]
+
+
+def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 100)
+    (tmp_path / "data.csv").write_text('a,b\n1,"' + "x" * 5000)
+    with pytest.raises(DataError, match="is a quote not closed"):
+        rows_of(tmp_path / "data.csv")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"cannot read .*none.csv: No such file"):
+        rows_of(tmp_path / "none.csv")
