@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from batch_forests import TrainedAgain, light_gbm, random_forest
 from gate_runs import ByDicts, ByLines, Learner
 from gate_streams import Stream
 from moa_streams import MoaClassifier, MoaRegressor, with_ensemble
@@ -36,8 +37,8 @@ class Contestant:
     name, classifies
         Its name, and whether it takes classes or numbers.
     group
-        "ours", or what kind of a peer it is: a single "tree", a "linear" model, a "floor" or a
-        "forest".
+        "ours", or what kind of a peer it is: a single "tree", a "linear" model, a "floor", a
+        "forest", or a "batch" learner that is trained again and again.
     start
         Makes it, at the start of a stream.
     cost
@@ -129,6 +130,16 @@ def _vw_linear(stream: Stream) -> Learner:
     return ByLines(VowpalWabbitRegressor(), stream)
 
 
+def _batch(name: str, make: Callable[[Stream], Any], module: str) -> list[Contestant]:
+    return [
+        Contestant(
+            f"{name}{'' if classifies else ' regressor'}, trained again", classifies, "batch",
+            partial(TrainedAgain, make), 4, module,
+        )
+        for classifies in (True, False)
+    ]  # fmt: skip
+
+
 CONTESTANTS: dict[str, Contestant] = {
     contestant.name: contestant
     for contestant in [
@@ -149,8 +160,11 @@ CONTESTANTS: dict[str, Contestant] = {
             "ARF(10)", True, "forest", 3, with_ensemble("AdaptiveRandomForestClassifier", 10)
         ),
         _moa("SRP(10)", True, "forest", 3, with_ensemble("StreamingRandomPatches", 10)),
+        _moa("LeveragingBagging(10)", True, "forest", 3, with_ensemble("LeveragingBagging", 10)),
         _river("river AMF(10)", "forest", cost=4),
         _river("river ARF(10)", "forest", cost=4),
+        *_batch("RandomForest", random_forest, "sklearn"),
+        *_batch("LightGBM", light_gbm, "lightgbm"),
         # regression
         _river("river HoeffdingTreeRegressor", "tree"),
         _river("river HoeffdingTreeRegressor, mean leaves", "tree"),
@@ -165,6 +179,7 @@ CONTESTANTS: dict[str, Contestant] = {
             "ARF regressor(10)", False, "forest", 3,
             with_ensemble("AdaptiveRandomForestRegressor", 10),
         ),
+        _moa("SOKNL(10)", False, "forest", 3, with_ensemble("SOKNL", 10)),
         _river("river AMFRegressor(10)", "forest", cost=4),
         _river("river ARFRegressor(10)", "forest", cost=4),
     ]

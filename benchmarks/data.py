@@ -22,8 +22,8 @@ DEFAULT_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
 # the sets whose rows come in the order in which they happened
 TRUE_STREAMS = frozenset(
     {
-        "elec2", "kdd99_10pct", "nycflights13_delay", "nycflights13_dest", "powersupply",
-        "spam_stream",
+        "agrawal", "airlines", "covtype100k", "elec2", "kdd99_10pct", "moving_squares",
+        "nycflights13_delay", "nycflights13_dest", "powersupply", "spam_stream",
     }
 )
 

@@ -23,17 +23,18 @@ from scipy import sparse
 ROWS = 50_000
 
 CLASSES = (
-    "adult_train32k", "banana", "banking77", "car", "connect4_2class", "covtype_kaggle15k",
-    "default_credit", "elec2", "isolet", "kdd99_10pct", "kr_vs_kp", "letter", "magic",
-    "mushroom", "nursery", "nycflights13_delay", "nycflights13_dest", "optdigits", "ozone",
-    "page_blocks", "pendigits", "phishing", "poker_train25k", "powersupply", "segment", "sick",
-    "skin_segmentation", "spam_stream", "spambase", "splice", "titanic", "twonorm",
+    "adult_train32k", "agrawal", "airlines", "banana", "banking77", "car",
+    "connect4_2class", "covtype100k", "covtype_kaggle15k", "default_credit", "elec2",
+    "isolet", "kdd99_10pct", "kr_vs_kp", "letter", "magic", "moving_squares", "mushroom",
+    "nursery", "nycflights13_delay", "nycflights13_dest", "optdigits", "ozone",
+    "page_blocks", "pendigits", "phishing", "poker_train25k", "powersupply", "segment",
+    "sick", "skin_segmentation", "spam_stream", "spambase", "splice", "titanic", "twonorm",
     "waveform21", "waveform5000", "yeast",
 )  # fmt: skip
 NUMBERS = (
     "2dplanes", "abalone", "ailerons", "airfoil", "autompg", "bank8FM", "bike_sharing_hour",
-    "cal_housing", "concrete", "cpu_act", "delta_ailerons", "elevators", "kin8nm", "mv", "pol",
-    "puma8NH", "winequality_white",
+    "cal_housing", "concrete", "cpu_act", "delta_ailerons", "diamonds", "elevators",
+    "kin8nm", "kings_county", "mv", "pol", "puma8NH", "winequality_white",
 )  # fmt: skip
 
 

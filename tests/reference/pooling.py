@@ -23,7 +23,7 @@ class LogLinear:
         logs = self.logs(shares)
         slopes = logs[:, label] - logs @ self(shares)
         self.squares = 0.999 * self.squares + slopes**2
-        steps = np.divide(slopes, np.sqrt(self.squares), where=self.squares > 0, out=0 * slopes)
+        steps = slopes / np.sqrt(self.squares + 0.01)
         self.b = np.clip(self.b + self.rate * min(w, 10) * steps, -1, 8)
 
 
@@ -47,7 +47,7 @@ class Linear:
         f = self(said)
         slopes = np.clip((target - f) / deviation, -3, 3) * np.clip((said - f) / deviation, -3, 3)
         self.squares = 0.999 * self.squares + slopes**2
-        steps = np.divide(slopes, np.sqrt(self.squares), where=self.squares > 0, out=0 * slopes)
+        steps = slopes / np.sqrt(self.squares + 0.01)
         self.w = self.w * np.exp(self.rate * min(w, 10) * steps)
         self.w = np.maximum(self.w / self.w.sum(), 0.002)
         self.w /= self.w.sum()

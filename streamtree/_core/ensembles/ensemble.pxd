@@ -20,3 +20,7 @@ cdef class Ensemble(Tree):
     cdef void answer(self, const Scratch* scratch, Prediction* out) noexcept nogil
     cdef dict own_state(self)
     cdef int take_own_state(self, dict state) except -1
+
+
+cdef class MeanPool(Ensemble):
+    pass

@@ -4,7 +4,6 @@ Every member is given the same row, learns it, and says in the same call what it
 predicted; how these are pooled is what one ensemble differs in from another.
 """
 
-cimport cython
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -224,7 +223,6 @@ cdef class Ensemble(Tree):
         return np.concatenate([member.depths() for member in self.members])
 
 
-@cython.final
 cdef class MeanPool(Ensemble):
     """Members of one kind: the mean of what they say."""
 

@@ -19,6 +19,8 @@ cdef enum:
     LEAST_PARTS = 1000
     # the squares of gradients fade: the last so many rows count
     MEMORY = 1000
+    # one of so many parts is added to them, so that rounding errors are no slopes
+    LEAST_SQUARES = 100
     # exponents stay between these
     LEAST_EXPONENT = -1
     MOST_EXPONENT = 8
@@ -54,7 +56,7 @@ cdef inline double slope_of(const double* logs, const double* pooled, int32_t n,
 cdef inline double scaled_slope(Say* say, double slope) noexcept nogil:
     """A slope over the root of its fading squares, itself among them."""
     say.squares = (1.0 - 1.0 / MEMORY) * say.squares + slope * slope
-    return slope / sqrt(say.squares) if say.squares > 0.0 else 0.0
+    return slope / sqrt(say.squares + 1.0 / LEAST_SQUARES)
 
 
 cdef inline void move_exponent(Say* say, double slope, double rate, double weight) noexcept nogil:
