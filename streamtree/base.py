@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import copy
+import functools
 import inspect
 import io
 import math
@@ -16,7 +17,14 @@ from typing import Any, Self, TypeVar, cast
 
 from river import base
 
-from streamtree import inspection, modelfile
+from streamtree import drawing, inspection, modelfile
+from streamtree._core.learners.explaining import (
+    explain,
+    find_ways,
+    measure_moves,
+    number_of,
+    predict_nodes,
+)
 from streamtree._core.learners.methods import (
     Holder,
     learn_label,
@@ -57,6 +65,8 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
     """Parameters on the outside, a compiled core within."""
 
     _core: Any
+    # whether the weights of nodes are those of examples
+    _counts_examples = True
     # parts of the snapshot that hold objects of the user
     _packed = ("features", "labels", "targets")
 
@@ -177,18 +187,51 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
     def _views(self) -> list[inspection.NodeView]:
         """Describe every node, the root first."""
 
-    def draw(self, max_depth: int | None = None) -> inspection.TreeDrawing:
-        """Draw the tree: graphviz source, and a picture where graphviz is installed.
+    def _outline(self) -> dict[str, Any]:
+        """A snapshot that has of the tree only nodes, tests and counts."""
+        return self._core.snapshot(is_outline=True)  # type: ignore[no-any-return]
+
+    def _said_by(self, nodes: list[int]) -> dict[int, dict[str, Any]]:
+        """What nodes say of an example without features, as views have it."""
+        outputs = predict_nodes(self._core, nodes)
+        return dict(zip(nodes, map(self._as_view, outputs.tolist()), strict=True))
+
+    @abc.abstractmethod
+    def _as_view(self, outputs: list[float]) -> dict[str, Any]:
+        """Shares or numbers as a view has them: `prediction` and, of classes, `shares`."""
+
+    @abc.abstractmethod
+    def _as_step(self, view: inspection.NodeView, said: Any) -> dict[str, Any]:
+        """What the core says of an example at a leaf, or else the view of the node, for a path."""
+
+    def draw(self, max_depth: int | None = 4, max_branches: int = 8) -> drawing.TreeDrawing:
+        """Draw the tree: a picture by matplotlib, and source text for graphviz.
+
+        A node has the colour of its most frequent class, the stronger the purer it is, or one for
+        its number. It tells its test, the share of all examples that came there, and the shares of
+        the classes or the number. That of an inner node is the mean of the leaves below.
 
         Parameters
         ----------
         max_depth
-            The depth of the lowest nodes to draw; None draws all.
+            The depth of the lowest nodes to draw; None draws all. What is left out is counted.
+        max_branches
+            At least 1: where a node has more branches, those with the fewest examples share a box.
 
         """
         if max_depth is not None:
             check_integer("max_depth", max_depth, at_least=0, at_most=2**31 - 1)
-        return inspection.TreeDrawing(self._views(), max_depth)
+        check_integer("max_branches", max_branches, at_least=1, at_most=2**31 - 1)
+        return drawing.TreeDrawing(
+            self._views(), max_depth, max_branches, self._note, self._counts_examples
+        )
+
+    @property
+    def _note(self) -> str:
+        """What a drawing says below the tree."""
+        if self._core.tree.has_leaf_models:
+            return "A leaf predicts by a model of the features; shown is the mean."
+        return ""
 
     def to_dataframe(self) -> Any:
         """A pandas data frame with a row per node: its place, test, weight and prediction."""
@@ -199,44 +242,92 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
         return inspection.as_tree(self._views())
 
     def feature_importances(self) -> dict[Any, float]:
-        """Share of every feature in the tests of the tree, largest first; they sum to 1.
+        """By how much every feature moves predictions, as shares that sum to 1, largest first.
 
-        A node shares the weight of the examples behind it among the features of its test. In an
-        oblique test (or the gate of a soft tree) they count by the sizes of their weights, on
-        standardised values unless the algorithm takes values as they are.
+        It is the mean over all examples of two things. A test moves what is said from what its
+        node says to what the branch says (half the sum of the differences of all class shares, or
+        the difference of the numbers), and its columns share that by the sizes of their weights. A
+        leaf model moves it when one value is known and nothing else: that of one deviation above
+        or below the mean, or of a category. The leaves themselves are asked. With several targets
+        it is the mean of the shares for each.
         """
-        return inspection.importances(self._views())
+        views = self._views()
+        effects = [inspection.split_effects(views)]
+        if self._core.tree.has_leaf_models:
+            effects.append(inspection.leaf_effects(
+                views, self._outline(), functools.partial(measure_moves, self._core),
+                len(self._core.labels.labels) if hasattr(self._core, "labels") else 1,
+            ))  # fmt: skip
+        return inspection.importances(*effects)
 
     def decision_path(self, x: dict[Any, Any]) -> list[dict[str, Any]]:
-        """The nodes that an example passes, the root first, with what their tests give.
+        """The nodes that an example reaches, the root first, and what is said there.
+
+        The last step always says what `predict_one` says. In a soft tree an example reaches several
+        leaves, each to a degree; then the last step is of no node: it is what they say together.
 
         Returns
         -------
-        A list of dicts: `node`, `test` (empty at a leaf), `score` (None at a leaf), `weight` and
-        `prediction` of every node.
+        A list of dicts:
+
+        - `node`: its number, or None;
+        - `test`: the test in words, empty at a leaf;
+        - `score`: what the test gives, None at a leaf. Of a threshold of a standardised feature it
+          is the distance from it, in deviations;
+        - `share`: of the example that reaches the node;
+        - `weight`: of the examples behind the node, as far as the model keeps it;
+        - `prediction`: what the leaf says of the example; at an inner node the mean of the leaves
+          below. A classifier also gives its `probability`.
 
         """
-        with self._core.intake.lock.reading():
-            views = {view.node: view for view in self._views()}
-            path = self._core.path(x)
+        return self._path(x, {view.node: view for view in self._views()})
+
+    def _path(
+        self, x: dict[Any, Any], views: dict[int, inspection.NodeView]
+    ) -> list[dict[str, Any]]:
+        root = next(iter(views.values()))
         return [
             {
                 "node": node,
-                "test": views[node].test,
+                "test": views[node].test if score is not None else "",
                 "score": score,
-                "weight": views[node].weight,
-                "prediction": views[node].prediction,
+                "share": share,
+                "weight": views.get(node, root).weight,
+                **self._as_step(views.get(node, root), said),
             }
-            for node, score in path
+            for node, score, share, said in find_ways(self._core, x)
         ]
 
+    def _contributions(self, x: dict[Any, Any], output: int) -> dict[str, Any]:
+        score, bias, columns = explain(self._core, x, output)
+        features: dict[Any, float] = {}
+        names = self._core.features.names
+        for column, amount in columns.items():
+            feature = inspection.feature_of(names[column])
+            features[feature] = features.get(feature, 0.0) + amount
+        ranked = dict(inspection.strongest(features))
+        return {"score": score, "bias": bias, "features": ranked}
+
+    @abc.abstractmethod
+    def contributions_one(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        """What the prediction of one example is made of."""
+
     def debug_one(self, x: dict[Any, Any]) -> str:
-        """Tell how the prediction of one example comes about, node by node."""
-        with self._core.intake.lock.reading():
-            path = self._core.path(x)
-            if not self._core.features.names and self._core.intake.scaler.snapshot()["rows"] == 0:
-                return "Nothing has been learned yet: the tree is a single empty leaf."
-            return inspection.path_text({view.node: view for view in self._views()}, path)
+        """Tell how the prediction of one example comes about: node by node, feature by feature.
+
+        It is `decision_path` and `contributions_one` in words; the last line says what
+        `predict_one` says.
+        """
+        if not self._core.features.names and self._core.intake.scaler.snapshot()["rows"] == 0:
+            return "Nothing has been learned yet: the tree is a single empty leaf."
+        views = {view.node: view for view in self._views()}
+        steps = self._path(x, views)
+        lines = inspection.path_text(steps, views, x, counts=self._counts_examples)
+        lines += self._contributions_text(self.contributions_one(x), x)
+        return "\n".join([*lines, f"predicts {inspection.said(steps[-1])}"])
+
+    def _contributions_text(self, explained: dict[Any, Any], x: dict[Any, Any]) -> list[str]:
+        return ["the prediction is made of", *inspection.contributions_text(explained, x)]
 
     def snapshot(self) -> dict[str, Any]:
         """The whole learned state as a dict of arrays, numbers and lists.
@@ -338,6 +429,75 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
             raise ValueError(f"k must be an integer of at least 1, got {k!r}")
         return self._core.predict_topk_one(x, k)
+
+    def contributions_one(self, x: dict[Any, Any], label: Hashable = None) -> dict[Any, Any]:
+        """What the probability of a label is made of: a bias, and a part of every feature.
+
+        They sum to the probability. The bias is the probability for an example without features,
+        `predict_proba_one({})[label]`. From there the example goes its way: where a test sends it
+        elsewhere than an example without features, the features that push it there have the
+        difference; in a leaf model every feature has what its scores change, on the straight way
+        from no feature to all of them (Aumann-Shapley values), and so have the gates and leaves of
+        a soft tree. A feature that is missing has no part.
+
+        Parameters
+        ----------
+        x
+            The features by name.
+        label
+            Whose probability; None for the label that `predict_one` gives.
+
+        Returns
+        -------
+        A dict: `label`; `score`, the probability; `bias`; and `features`, the parts by feature,
+        the largest first. `score` is `bias` plus the sum of all parts, to the last digits.
+
+        Raises
+        ------
+        ValueError
+            If the label was never learned.
+
+        Examples
+        --------
+        >>> from river import datasets
+        >>> from streamtree import ModelTreeClassifier
+        >>> model = ModelTreeClassifier()
+        >>> for x, y in datasets.Phishing():
+        ...     model.learn_one(x, y)
+        >>> made_of = model.contributions_one(x)
+        >>> made_of["label"], round(made_of["score"], 2), round(made_of["bias"], 2)
+        (False, 0.99, 0.58)
+        >>> {name: round(part, 2) for name, part in list(made_of["features"].items())[:2]}
+        {'empty_server_form_handler': 0.19, 'is_popular': 0.09}
+
+        """
+        if label is None:
+            label = self.predict_one(x)
+            if label is None:
+                return {"label": None, "score": 0.0, "bias": 0.0, "features": {}}
+        number = number_of(self._core, label)
+        if number < 0:
+            raise ValueError(f"label {label!r} was never learned")
+        return {"label": self.labels[number], **self._contributions(x, number)}
+
+    def _as_view(self, outputs: list[float]) -> dict[str, Any]:
+        if not outputs:
+            return {}
+        shares = dict(zip(self.labels, outputs, strict=True))
+        return {"prediction": max(shares, key=shares.__getitem__), "shares": shares}
+
+    def _as_step(self, view: inspection.NodeView, said: Any) -> dict[str, Any]:
+        if said is None:
+            share = view.shares.get(view.prediction, 0.0)
+            return {"prediction": view.prediction, "probability": share}
+        number, share = said
+        label = None if number < 0 else self._core.labels.labels[number]
+        return {"prediction": label, "probability": float(share)}
+
+    def _contributions_text(self, explained: dict[Any, Any], x: dict[Any, Any]) -> list[str]:
+        label = inspection.short(explained["label"])
+        lines = inspection.contributions_text(explained, x)
+        return [f"the probability of {label} is made of", *lines]
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
@@ -499,6 +659,30 @@ class StreamTreeRegressor(_NumberTree, base.MiniBatchRegressor):
         """
         return self._core.predict_one(x)  # type: ignore[no-any-return]
 
+    def contributions_one(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        """What a predicted number is made of: a bias, and a part of every feature.
+
+        They sum to the prediction, in the unit of the target. The bias is the prediction for an
+        example without features, `predict_one({})`. From there the example goes its way: where a
+        test sends it elsewhere than an example without features, the features that push it there
+        have the difference; in a linear model every feature has its weight times its value, and so
+        it is with the gates and leaves of a soft tree. What is drawn towards the mean, or cut off
+        at the range of the targets, counts after that. A feature that is missing has no part.
+
+        Returns
+        -------
+        A dict: `score`, the prediction; `bias`; and `features`, the parts by feature, the largest
+        first. `score` is `bias` plus the sum of all parts, to the last digits.
+
+        """
+        return self._contributions(x, 0)
+
+    def _as_view(self, outputs: list[float]) -> dict[str, Any]:
+        return {"prediction": outputs[0]}
+
+    def _as_step(self, view: inspection.NodeView, said: Any) -> dict[str, Any]:
+        return {"prediction": view.prediction if said is None else float(said[0])}
+
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
 
@@ -607,6 +791,25 @@ class StreamTreeMultiTargetRegressor(_NumberTree, base.MultiTargetRegressor):
     def predict_one(self, x: dict[Any, Any]) -> dict[Any, float]:
         """The predicted number of every target, an empty dict before any learning."""
         return self._core.predict_one(x)  # type: ignore[no-any-return]
+
+    def contributions_one(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        """What the predicted numbers are made of: as for a single target, a dict by target."""
+        return {name: self._contributions(x, i) for i, name in enumerate(self.targets)}
+
+    def _as_view(self, outputs: list[float]) -> dict[str, Any]:
+        return {"prediction": dict(zip(self.targets, outputs, strict=True))} if outputs else {}
+
+    def _as_step(self, view: inspection.NodeView, said: Any) -> dict[str, Any]:
+        if said is None:
+            return {"prediction": view.prediction}
+        return {"prediction": dict(zip(self.targets, said.tolist(), strict=True))}
+
+    def _contributions_text(self, explained: dict[Any, Any], x: dict[Any, Any]) -> list[str]:
+        lines = []
+        for target, parts in explained.items():
+            lines.append(f"the prediction of {inspection.feature_text(target)} is made of")
+            lines += inspection.contributions_text(parts, x)
+        return lines
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.

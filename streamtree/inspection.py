@@ -1,12 +1,12 @@
-"""Trees as people read them: drawings, tables, paths, importances.
+"""Trees as people read them: tables, paths in words, importances.
 
-Every estimator describes its nodes as `NodeView`s, made from its snapshot; what is made of them
-here is the same for all.
+Every estimator describes its nodes as `NodeView`s, made from an outline of its state; what is made
+of them here is the same for all. What is said of a row comes from the compiled code that predicts.
 """
 
 from __future__ import annotations
 
-import json
+import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,13 @@ import numpy as np
 
 from streamtree._core.stream.features import Category
 
-__all__ = ["NodeView", "TreeDrawing"]
+__all__ = ["NodeView", "column_text", "feature_of", "feature_text", "short"]
+
+# How many (leaf, probe, output) triples importances ask for: a few seconds. Where there are more,
+# the heaviest leaves stand for all.
+_MOST_ASKED = 2 * 10**7
+# shows first so many contributions of a row, and sums up the others
+_MOST_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -31,11 +37,14 @@ class NodeView:
         Of the root 0.
     branch
         What the parent's test must answer to lead here; empty at the root.
-    strengths
-        By feature, how strongly the node's test looks at it, with sign: weights of standardised
-        values for an oblique test. Empty at a leaf.
     test
         The test in words; empty at a leaf.
+    strengths
+        By column, how strongly the node's test looks at it, with sign: weights of standardised
+        values for an oblique test. Empty at a leaf.
+    feature
+        The feature that the test compares with a threshold, or whose categories it tells apart;
+        None of a linear test.
     weight
         Of the examples behind the node, as far as the model keeps it.
     prediction
@@ -54,6 +63,7 @@ class NodeView:
     branch: str = ""
     test: str = ""
     strengths: Mapping[Any, float] = field(default_factory=dict)
+    feature: Any = None
     weight: float = 0.0
     prediction: Any = None
     shares: Mapping[Any, float] = field(default_factory=dict)
@@ -63,6 +73,25 @@ class NodeView:
     def is_leaf(self) -> bool:
         """Whether the node asks nothing."""
         return not self.test
+
+
+def feature_of(column: Any) -> Any:
+    """The feature that a column belongs to: a category is a column of its own."""
+    return column.name if isinstance(column, Category) else column
+
+
+def feature_text(feature: Any) -> str:
+    """The name of a feature as people read it; columns of arrays go by numbers."""
+    if isinstance(feature, int) and not isinstance(feature, bool):
+        return f"x[{feature}]"
+    return feature if isinstance(feature, str) else repr(feature)
+
+
+def column_text(column: Any) -> str:
+    """The name of a column as people read it."""
+    if isinstance(column, Category):
+        return f"{feature_text(column.name)} = {column.value}"
+    return feature_text(column)
 
 
 def with_inner_nodes(views: Sequence[NodeView]) -> list[NodeView]:
@@ -118,15 +147,16 @@ def _numbers(prediction: Any) -> dict[Any, float]:
 
 def linear_test(strengths: Mapping[Any, float], offset: float, most: int = 3) -> str:
     """A linear test in words, with the strongest few of its features."""
-    ranked = strongest(strengths)
-    terms = [f"{weight:+.3g}*{feature}" for feature, weight in ranked[:most]]
-    rest = [f"... {len(ranked) - most} more"] if len(ranked) > most else []
+    first = heapq.nlargest(most, strengths.items(), key=lambda item: abs(item[1]))
+    terms = [f"{weight:+.3g} ({column_text(column)})" for column, weight in first if weight != 0.0]
+    n_others = sum(weight != 0.0 for weight in strengths.values()) - len(terms)
+    rest = [f"and {n_others} more"] if n_others else []
     return " ".join([*terms, *rest, f"{offset:+.3g}"])
 
 
 def strongest(strengths: Mapping[Any, float]) -> list[tuple[Any, float]]:
-    """Features by falling strength; ties go by name, those of strength 0 are left out."""
-    present = [(feature, weight) for feature, weight in strengths.items() if weight != 0.0]
+    """Columns by falling strength; ties go by name, those of strength 0 are left out."""
+    present = [(column, weight) for column, weight in strengths.items() if weight != 0.0]
     return sorted(present, key=lambda item: (-abs(item[1]), repr(item[0])))
 
 
@@ -169,7 +199,7 @@ def as_tree(views: Sequence[NodeView]) -> dict[str, Any]:
 
 
 def _key(name: Any) -> str:
-    return name if isinstance(name, str) else repr(name)
+    return column_text(name) if isinstance(name, (str, Category)) else repr(name)
 
 
 def _plain(value: Any) -> Any:
@@ -182,85 +212,217 @@ def _plain(value: Any) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else repr(value)
 
 
-def importances(views: Sequence[NodeView]) -> dict[Any, float]:
-    """Share of every feature in the tests, each weighted by the examples behind its node."""
-    totals: dict[Any, float] = {}
+def split_effects(views: Sequence[NodeView]) -> dict[Any, Any]:
+    """By how much tests move what is said, on average over all examples; by feature.
+
+    That is the weight of a child times the distance of what it says from what its parent says, as
+    `distance` has it, shared out among the columns of the test by the sizes of their weights.
+    """
+    by_node = {view.node: view for view in views}
+    totals: dict[Any, Any] = {}
     for view in views:
-        size = sum(abs(weight) for weight in view.strengths.values())
-        if size <= 0.0 or view.weight <= 0.0:
+        above = by_node.get(view.parent)
+        if above is None or view.weight <= 0.0:
             continue
-        for feature, weight in view.strengths.items():
-            totals[feature] = totals.get(feature, 0.0) + view.weight * abs(weight) / size
-    total = sum(totals.values())
-    return {feature: weight / total for feature, weight in strongest(totals)} if total else {}
+        moved = view.weight * distance(view, above)
+        size = sum(map(abs, above.strengths.values())) or 1.0
+        for column, strength in above.strengths.items():
+            _add(totals, feature_of(column), moved * (abs(strength) / size))
+    return totals
 
 
-def path_text(views: Mapping[int, NodeView], path: Sequence[tuple[int, float | None]]) -> str:
-    """The nodes of a path in words: each test, what it gave, and what the node would say."""
+def distance(view: NodeView, other: NodeView) -> Any:
+    """How far apart two nodes are: half the differences of class shares, or of every target."""
+    if view.shares or other.shares:
+        labels = {**view.shares, **other.shares}
+        return np.array([0.5 * math.fsum(
+            abs(view.shares.get(label, 0.0) - other.shares.get(label, 0.0)) for label in labels
+        )])  # fmt: skip
+    ours, theirs = _numbers(view.prediction), _numbers(other.prediction)
+    return np.array([abs(ours[name] - theirs[name]) for name in ours if name in theirs] or [0.0])
+
+
+def _add(totals: dict[Any, Any], feature: Any, amount: Any) -> None:
+    totals[feature] = totals.get(feature, 0.0) + amount
+
+
+def probes(state: Mapping[str, Any]) -> list[tuple[Any, dict[Any, Any], float]]:
+    """Rows of one value that show what a column does to leaf models.
+
+    Returns (feature, row, weight): the column at one deviation to either side of its mean; of a
+    category, or a column that is mostly zero or missing, its usual value. The weight is the mean
+    absolute deviation that a move of 1 on such rows makes.
+    """
+    found = []
+    rows = max(1, state["scaler"]["rows"])
+    for name, scale in zip(state["features"], state["scaler"]["columns"], strict=True):
+        share = min(1.0, max(0, int(scale["nonzeros"])) / rows)
+        size = 1.0 / scale["factor"] if scale["factor"] > 0.0 else 1.0
+        if isinstance(name, Category):
+            found.append((name.name, {name.name: name.value}, 2.0 * share * (1.0 - share)))
+        elif scale["is_dense"]:
+            center = float(scale["center"])
+            found += [(name, {name: center + side * float(size)}, 0.5) for side in (-1.0, 1.0)]
+        else:
+            found.append((name, {name: float(size)}, 2.0 * share * (1.0 - share)))
+    return [probe for probe in found if probe[2] > 0.0 and _is_value(probe[1])]
+
+
+def _is_value(row: Mapping[Any, Any]) -> bool:
+    return all(isinstance(value, str) or math.isfinite(value) for value in row.values())
+
+
+def leaf_effects(
+    views: Sequence[NodeView], state: Mapping[str, Any], measure_moves: Any, n_outputs: int
+) -> dict[Any, Any]:
+    """By how much the columns move what the models of leaves say; as `split_effects`.
+
+    `measure_moves` is that of the core: it asks the leaves themselves, of rows with one value each.
+    """
+    asked = probes(state)
+    leaves = sorted((view for view in views if view.is_leaf), key=lambda view: -view.weight)
+    most = _MOST_ASKED // max(1, len(asked) * (20 + n_outputs))
+    leaves, total = leaves[: max(1, most)], sum(view.weight for view in leaves)
+    weights = np.array([view.weight for view in leaves])
+    if not asked or weights.sum() <= 0.0:
+        return {}
+    moves = measure_moves([row for _, row, _ in asked], [view.node for view in leaves])
+    moves = total / weights.sum() * np.einsum("plt,l->pt", moves, weights)
+    effects: dict[Any, Any] = {}
+    for (feature, _, weight), move in zip(asked, moves, strict=True):
+        _add(effects, feature, weight * move)
+    return effects
+
+
+def importances(*effects: Mapping[Any, Any]) -> dict[Any, float]:
+    """The share of every feature in the effects, the mean over several targets; largest first."""
+    totals: dict[Any, Any] = {}
+    for part in effects:
+        for feature, effect in part.items():
+            _add(totals, feature, effect)
+    whole = sum(totals.values())
+    if not np.any(whole):
+        return {}
+    counts = whole > 0.0
+    return dict(strongest({
+        feature: float(np.mean(effect[counts] / whole[counts]))
+        for feature, effect in totals.items()
+    }))  # fmt: skip
+
+
+def path_text(
+    steps: Sequence[Mapping[str, Any]],
+    views: Mapping[int, NodeView],
+    x: Mapping[Any, Any],
+    counts: bool,
+) -> list[str]:
+    """The nodes that a row reaches in words: each test, what it gave, and what is said there."""
     lines = []
-    for depth, (node, score) in enumerate(path):
-        view = views[node]
-        said = "" if view.prediction is None else f", predicts {_short(view.prediction)}"
-        lines.append(f"{'  ' * depth}node {node} (weight {view.weight:.6g}{said})")
-        if score is not None:
-            following = views[path[depth + 1][0]].branch if depth + 1 < len(path) else ""
-            value = "" if math.isnan(score) else f" {score:.6g},"
-            lines.append(f"{'  ' * depth}  {view.test}:{value} goes {following}")
-    return "\n".join(lines)
+    for place, step in enumerate(steps):
+        if step["node"] is None:
+            continue
+        view = views[step["node"]]
+        indent = "  " * view.depth
+        notes = [f"weight {view.weight:,.6g}"] if counts else []
+        notes += [f"{step['share']:.1%} of the example"] if step["share"] < 1.0 else []
+        words = f" ({', '.join(notes)})" if notes else ""
+        lines.append(f"{indent}node {view.node}{words}: {said(step)}")
+        if step["score"] is None:
+            continue
+        below = steps[place + 1]["node"] if place + 1 < len(steps) else None
+        goes = f", goes {views[below].branch}" if step["share"] == 1.0 and below in views else ""
+        if view.feature is None:
+            goes = f" is {step['score']:.6g}{goes}"
+        else:
+            goes = f"; it is {short(x.get(view.feature, 'missing'))}{goes}"
+        lines.append(f"{indent}  {view.test}{goes}")
+    return lines
 
 
-def _short(prediction: Any) -> str:
-    if isinstance(prediction, float):
-        return f"{prediction:.6g}"
-    if isinstance(prediction, Mapping):
-        return ", ".join(f"{name}: {_short(value)}" for name, value in prediction.items())
-    return repr(prediction)
+def said(step: Mapping[str, Any]) -> str:
+    """A prediction in words, with its probability if it is of a class."""
+    if step["prediction"] is None:
+        return "nothing"
+    share = f" ({step['probability']:.4g})" if "probability" in step else ""
+    return short(step["prediction"]) + share
+
+
+def contributions_text(explained: Mapping[str, Any], x: Mapping[Any, Any]) -> list[str]:
+    """A table of contributions: the bias, the largest ones, the sum of the others."""
+    ranked = list(explained["features"].items())
+    shown = ranked[:_MOST_SHOWN] if len(ranked) > _MOST_SHOWN + 1 else ranked
+    rest = ranked[len(shown) :]
+    lines = [f"  {explained['bias']:+12.6g}  of a row without values"]
+    for feature, amount in shown:
+        value = f" = {short(x[feature])}" if feature in x else ""
+        lines.append(f"  {amount:+12.6g}  {feature_text(feature)}{value}")
+    if rest:
+        lines.append(f"  {math.fsum(amount for _, amount in rest):+12.6g}  {len(rest)} more")
+    return [*lines, f"  {explained['score']:12.6g}  in all"]
+
+
+def short(value: Any) -> str:
+    """A prediction or a value in few characters."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {short(number)}" for name, number in value.items())
+    return value if isinstance(value, str) else repr(value)
+
+
+@dataclass(frozen=True)
+class NodeTest:
+    """The test of a node: in words, by columns, and what it answers to lead left and right."""
+
+    words: str
+    strengths: Mapping[Any, float]
+    branches: tuple[str, str]
+    feature: Any = None
 
 
 def linear_tests(
-    names: Sequence[Any], tables: Mapping[str, Any], nodes: Iterable[int], offsets: Any
-) -> dict[int, tuple[dict[Any, float], str]]:
-    """The linear tests of nodes, as strengths by feature and in words.
+    names: Sequence[Any],
+    tables: Mapping[str, Any],
+    offsets: Mapping[int, tuple[float, float]],
+    branches: tuple[str, str],
+) -> dict[int, NodeTest]:
+    """The linear tests of nodes.
 
     Parameters
     ----------
     names
-        Of the features.
+        Of the columns.
     tables
         The weights of all nodes, by column.
-    nodes
-        The nodes that have such a test.
     offsets
-        For every node the offset of its test and what to multiply weights and offset with.
+        By node that has such a test, its offset and what to multiply weights and offset with.
+    branches
+        What the test must give to lead left and right.
 
     """
     starts, keys, values = tables["starts"], tables["keys"], tables["records"][:, 0]
     tests = {}
-    for node in nodes:
-        offset, factor = offsets[node]
+    for node, (offset, factor) in offsets.items():
         span = slice(starts[node], starts[node + 1])
         strengths = {
             names[key]: float(factor * value)
             for key, value in zip(keys[span].tolist(), values[span].tolist(), strict=True)
         }
-        tests[node] = strengths, linear_test(strengths, float(factor * offset))
+        tests[node] = NodeTest(linear_test(strengths, float(factor * offset)), strengths, branches)
     return tests
 
 
-def threshold_tests(
-    state: Mapping[str, Any], columns: Any, thresholds: Any
-) -> dict[int, tuple[dict[Any, float], str]]:
+def threshold_tests(state: Mapping[str, Any], columns: Any, thresholds: Any) -> dict[int, NodeTest]:
     """The tests of nodes at thresholds of standardised columns, in the columns' own units."""
     scales, tests = state["scaler"]["columns"], {}
     for node in (columns >= 0).nonzero()[0].tolist():
         column, name = int(columns[node]), state["features"][columns[node]]
         factor, center = float(scales["factor"][column]), float(scales["center"][column])
         threshold = center + (float(thresholds[node]) / factor if factor else 0.0)
-        if isinstance(name, Category):
-            words = f"{name.name} is {name.value!r}"
-        else:
-            words = f"{name} > {threshold:.6g}"
-        tests[node] = {name: 1.0}, words
+        words = column_text(name)
+        if not isinstance(name, Category):
+            words += f" > {threshold:.6g}"
+        tests[node] = NodeTest(words, {name: 1.0}, ("no", "yes"), feature_of(name))
     return tests
 
 
@@ -288,10 +450,7 @@ def voting_leaves(
 
 
 def binary_views(
-    links: Any,
-    tests: Mapping[int, tuple[Mapping[Any, float], str]],
-    leaves: Mapping[int, Mapping[str, Any]],
-    branches: tuple[str, str],
+    links: Any, tests: Mapping[int, NodeTest], leaves: Mapping[int, Mapping[str, Any]]
 ) -> list[NodeView]:
     """The nodes of a binary tree.
 
@@ -300,11 +459,9 @@ def binary_views(
     links
         Of the tree's state.
     tests
-        Of every inner node: strengths by feature, and the test in words.
+        Of every inner node.
     leaves
         For every leaf what its `NodeView` says besides its place.
-    branches
-        What the test must give to lead left and right.
 
     """
     views = []
@@ -315,79 +472,10 @@ def binary_views(
         if left < 0:
             views.append(NodeView(node, parent, depth, branch, **leaves[node]))
             continue
-        strengths, test = tests[node]
-        views.append(NodeView(node, parent, depth, branch, test, strengths))
-        waiting += [(right, node, depth + 1, branches[1]), (left, node, depth + 1, branches[0])]
+        test = tests[node]
+        views.append(
+            NodeView(node, parent, depth, branch, test.words, test.strengths, test.feature)
+        )
+        waiting += [(right, node, depth + 1, test.branches[1])]
+        waiting += [(left, node, depth + 1, test.branches[0])]
     return with_inner_nodes(views)
-
-
-class TreeDrawing:
-    """A drawing of a tree: graphviz source, and a picture where graphviz is installed.
-
-    Attributes
-    ----------
-    source
-        The drawing in graphviz's language DOT.
-
-    """
-
-    def __init__(self, views: Sequence[NodeView], max_depth: int | None = None) -> None:
-        self.source = _dot(views, max_depth)
-
-    def __str__(self) -> str:
-        return self.source
-
-    def render(self, path: str, format: str = "png") -> str:
-        """Write a picture by the graphviz package and program; returns the file's name.
-
-        Raises
-        ------
-        ImportError
-            If the Python package graphviz is not installed.
-
-        """
-        return str(self._graph().render(path, format=format, cleanup=True))
-
-    def _graph(self) -> Any:
-        try:
-            import graphviz
-        except ImportError:
-            raise ImportError(
-                "a picture needs graphviz: pip install graphviz, and its program dot; "
-                "the drawing's `source` needs neither"
-            ) from None
-        return graphviz.Source(self.source)
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """The picture for notebooks, or the source where no picture can be made."""
-        try:
-            return {"image/svg+xml": self._graph().pipe(format="svg", encoding="utf-8")}
-        except Exception:
-            # whatever keeps graphviz from drawing: a notebook still shows the text
-            return {"text/plain": self.source}
-
-
-def _dot(views: Sequence[NodeView], max_depth: int | None) -> str:
-    lines = ["digraph tree {", '  node [shape=box, fontname="Helvetica", fontsize=10];']
-    hidden: dict[int, int] = {}
-    for view in views:
-        if max_depth is not None and view.depth > max_depth:
-            if view.depth == max_depth + 1:
-                hidden[view.parent] = hidden.get(view.parent, 0) + 1
-            continue
-        said = [] if view.prediction is None else [_short(view.prediction)]
-        values = [f"{name} {_short(value)}" for name, value in view.values.items()]
-        text = [*([view.test] if view.test else []), *said, *values, f"weight {view.weight:.6g}"]
-        style = ", style=rounded" if view.is_leaf else ""
-        lines.append(f"  n{view.node} [label={_quoted(text)}{style}];")
-        if view.parent >= 0:
-            lines.append(f"  n{view.parent} -> n{view.node} [label={_quoted([view.branch])}];")
-    for parent, count in hidden.items():
-        lines.append(f"  m{parent} [label={_quoted([f'{count} below'])}, shape=plaintext];")
-        lines.append(f"  n{parent} -> m{parent} [style=dashed];")
-    return "\n".join([*lines, "}"])
-
-
-def _quoted(lines: Iterable[str]) -> str:
-    # JSON escapes what DOT wants escaped: quotes and backslashes
-    return json.dumps("\n".join(lines), ensure_ascii=False)

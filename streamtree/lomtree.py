@@ -219,16 +219,18 @@ class LOMTreeClassifier(StreamTreeClassifier):
         yield {"leaf_model": "model", "max_leaf_classes": 3, "grace_period": 5.0, "seed": 1}
 
     def _views(self) -> list[inspection.NodeView]:
-        state = self.snapshot()
+        state = self._outline()
         tree = state["tree"]
         nodes = tree["nodes"]
-        inner = (tree["links"]["left"] >= 0).nonzero()[0].tolist()
-        offsets = [(bias, 1.0) for bias in nodes["bias"].tolist()]
+        is_linear = (tree["links"]["left"] >= 0) & (nodes["column"] < 0)
+        offsets = {node: (float(nodes["bias"][node]), 1.0) for node in is_linear.nonzero()[0]}
+        linear = inspection.linear_tests(
+            state["features"], tree["models"], offsets, ("<= 0", "> 0")
+        )
         return inspection.binary_views(
             tree["links"],
-            inspection.linear_tests(state["features"], tree["models"], inner, offsets),
+            linear | inspection.threshold_tests(state, nodes["column"], nodes["threshold"]),
             inspection.voting_leaves(state, tree["classes"], nodes["votes"], nodes["majority"]),
-            ("<= 0", "> 0"),
         )
 
     @property

@@ -133,14 +133,13 @@ class ModelTreeClassifier(StreamTreeClassifier):
         yield {"leaf_model": "softmax", "grace_period": 5.0, "seed": 1}
 
     def _views(self) -> list[inspection.NodeView]:
-        state = self.snapshot()
+        state = self._outline()
         tree = state["tree"]
         nodes = tree["nodes"]
         return inspection.binary_views(
             tree["links"],
             inspection.threshold_tests(state, nodes["column"], nodes["threshold"]),
             inspection.voting_leaves(state, tree["classes"], nodes["votes"], nodes["majority"]),
-            ("no", "yes"),
         )
 
     @property

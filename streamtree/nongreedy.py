@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from streamtree import inspection
 from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.trees.oblique.tree import ObliqueTree
@@ -29,6 +27,9 @@ __all__ = [
 
 class _NonGreedyTree(StreamTree):
     """The parameters that classifier and regressors share."""
+
+    # a leaf is taught by examples that end elsewhere, too
+    _counts_examples = False
 
     def __init__(
         self,
@@ -110,30 +111,21 @@ class _NonGreedyTree(StreamTree):
         yield {"start": "co2", "warm_up": 100, "depth": 5}
 
     def _views(self) -> list[inspection.NodeView]:
-        state = self.snapshot()
+        state = self._outline()
         tree = state["tree"]
         nodes, is_leaf = tree["nodes"], tree["links"]["left"] < 0
-        # a record of an output is followed by its sum of squared gradients
-        starts = 2 * np.append(0, np.cumsum(nodes["n_outputs"]))
-        leaves = {}
-        for node in is_leaf.nonzero()[0].tolist():
-            outputs = tree["outputs"][starts[node] : starts[node + 1] : 2]
-            leaves[node] = {
-                "weight": float(nodes["visits"][node]),
-                **(self._prediction(outputs) if len(outputs) else {}),
-            }
-        offsets = list(zip(nodes["bias"].tolist(), nodes["scale"].tolist(), strict=True))
+        leaves = {
+            node: {"weight": float(nodes["visits"][node]), **said}
+            for node, said in self._said_by(is_leaf.nonzero()[0].tolist()).items()
+        }
+        offsets = {
+            node: (float(nodes["bias"][node]), float(nodes["scale"][node]))
+            for node in (~is_leaf).nonzero()[0].tolist()
+        }
         tests = inspection.linear_tests(
-            state["features"], tree["weights"], (~is_leaf).nonzero()[0].tolist(), offsets
+            state["features"], tree["weights"], offsets, ("<= 0", "> 0")
         )
-        return inspection.binary_views(tree["links"], tests, leaves, ("<= 0", "> 0"))
-
-    def _prediction(self, outputs: Any) -> dict[str, Any]:
-        """What a leaf with these outputs predicts, as a view has it."""
-        targets = self._core.targets
-        if targets is None:
-            return {"prediction": float(outputs[0])}
-        return {"prediction": dict(zip(targets, outputs.tolist(), strict=True))}
+        return inspection.binary_views(tree["links"], tests, leaves)
 
     @property
     def summary(self) -> dict[str, float]:
@@ -228,15 +220,6 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
     Accuracy: 92.68%
 
     """
-
-    def _prediction(self, outputs: Any) -> dict[str, Any]:
-        labels = self.labels[: len(outputs)]
-        shares = np.exp(outputs - outputs.max())
-        shares /= shares.sum()
-        return {
-            "prediction": labels[int(shares.argmax())],
-            "shares": dict(zip(labels, shares.tolist(), strict=True)),
-        }
 
     def _new_core(self) -> Classifier:
         return Classifier(self._new_tree(is_regression=False))

@@ -123,7 +123,7 @@ class _SelfTerminatingTree(StreamTree):
         log-shares.
 
         """
-        state = self._core.snapshot()
+        state = self._outline()
         tree, features = state["tree"], state["features"]
         # features with categories go by numbers, in the order in which they came
         names = list(dict.fromkeys(name.name for name in features if type(name) is Category))
@@ -158,40 +158,29 @@ class _SelfTerminatingTree(StreamTree):
         return nodes
 
     def _views(self) -> list[inspection.NodeView]:
-        weights = self._core.snapshot()["tree"]["nodes"]["weight"].tolist()
+        weights = self._outline()["tree"]["nodes"]["weight"].tolist()
         views: list[inspection.NodeView] = []
-        for node in self.structure():
+        structure = self.structure()
+        for node, said in zip(structure, self._predicted(structure), strict=True):
             parent = -1 if node["parent"] is None else node["parent"]
             alpha, bias = node["alpha"], node["bias"]
             views.append(inspection.NodeView(
                 node=node["node"],
                 parent=parent,
                 depth=0 if parent < 0 else views[parent].depth + 1,
-                branch="" if parent < 0 else self._branch_in_words(node, views[parent]),
-                test=self._test_in_words(node),
+                branch="" if parent < 0 else _branch_in_words(node, structure[parent]),
+                test=_test_in_words(node),
                 strengths={} if node["feature"] is None else {node["feature"]: 1.0},
+                feature=node["feature"],
                 weight=weights[node["node"]],
                 values={"alpha": alpha, "bias": bias} if isinstance(alpha, float) else {},
-                **self._predicted(node),
+                **said,
             ))  # fmt: skip
         return views
 
-    def _test_in_words(self, node: dict[str, Any]) -> str:
-        if node["feature"] is None:
-            return ""
-        threshold = node["threshold"]
-        return f"{node['feature']}" + ("" if threshold is None else f" <= {threshold:.6g}")
-
-    def _branch_in_words(self, node: dict[str, Any], parent: inspection.NodeView) -> str:
-        if node["branch"] is None:
-            return "missing"
-        if " <= " not in parent.test:
-            return f"is {node['branch']!r}"
-        return "yes" if node["branch"] == "<=" else "no"
-
-    @abc.abstractmethod
-    def _predicted(self, node: dict[str, Any]) -> dict[str, Any]:
-        """What a node's counts or values predict, as a view has it."""
+    def _predicted(self, structure: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What the nodes predict, as views have it."""
+        return list(self._said_by(list(range(len(structure)))).values())
 
     def _bias(self, values: list[float]) -> Any:
         return values[0]
@@ -388,12 +377,32 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
     def _counts(self, counts: list[float]) -> Any:
         return dict(zip(self.labels, counts, strict=True))
 
-    def _predicted(self, node: dict[str, Any]) -> dict[str, Any]:
-        total = sum(node["counts"].values())
-        if total <= 0.0:
-            return {}
-        shares = {label: count / total for label, count in node["counts"].items() if count > 0.0}
-        return {"prediction": max(shares, key=shares.__getitem__), "shares": shares}
+    def _predicted(self, structure: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [_majority(node["counts"]) for node in structure]
+
+
+def _majority(counts: dict[Any, float]) -> dict[str, Any]:
+    total = sum(counts.values())
+    if total <= 0.0:
+        return {}
+    shares = {label: count / total for label, count in counts.items() if count > 0.0}
+    return {"prediction": max(shares, key=shares.__getitem__), "shares": shares}
+
+
+def _test_in_words(node: dict[str, Any]) -> str:
+    if node["feature"] is None:
+        return ""
+    threshold = node["threshold"]
+    words = inspection.feature_text(node["feature"])
+    return words if threshold is None else f"{words} <= {threshold:.6g}"
+
+
+def _branch_in_words(node: dict[str, Any], parent: dict[str, Any]) -> str:
+    if node["branch"] is None:
+        return "missing"
+    if parent["threshold"] is None:
+        return f"= {node['branch']}"
+    return "yes" if node["branch"] == "<=" else "no"
 
 
 def _logit(shares: list[float]) -> float:
@@ -522,6 +531,3 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         mean = total / weight if weight else 0.0
         variance = squares / weight - mean * mean if weight else 0.0
         return {"weight": weight, "mean": mean, "variance": max(variance, 0.0)}
-
-    def _predicted(self, node: dict[str, Any]) -> dict[str, Any]:
-        return {"prediction": float(node["bias"])}

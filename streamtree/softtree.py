@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamtree import inspection
 from streamtree._core.learners.learner import Classifier, Regressor
@@ -31,6 +29,7 @@ _PLAIN_RATE = 0.1
 class _SoftTree(StreamTree):
     """What soft trees of classes and of numbers share: all but the docstring and the target."""
 
+    _counts_examples = False
     _learning_rate: float  # of algorithm="stream"
 
     def __init__(
@@ -125,26 +124,29 @@ class _SoftTree(StreamTree):
 
         No node counts its examples: a leaf at depth d weighs 2^-d.
         """
-        state = self.snapshot()
+        state = self._outline()
         tree = state["tree"]
         links, depths = tree["links"], tree["nodes"]["depth"]
-        n_outputs = tree["leaf_offsets"].shape[1] // 2
+        in_tree = (links["parent"] >= 0) | (np.arange(len(depths)) == 0)
+        is_leaf = in_tree & (links["left"] < 0)
         leaves = {
-            node: {
-                "weight": 0.5 ** float(depths[node]),
-                **self._prediction(state, tree["leaf_offsets"][node, :n_outputs]),
-            }
-            for node in (links["left"] < 0).nonzero()[0].tolist()
+            node: {"weight": 0.5 ** float(depths[node]), **said}
+            for node, said in self._said_by(is_leaf.nonzero()[0].tolist()).items()
         }
-        offsets = [(bias, 1.0) for bias in tree["nodes"]["gate_bias"].tolist()]
+        offsets = {
+            node: (float(tree["nodes"]["gate_bias"][node]), 1.0)
+            for node in (links["left"] >= 0).nonzero()[0].tolist()
+        }
         tests = inspection.linear_tests(
-            state["features"], tree["gates"], (links["left"] >= 0).nonzero()[0].tolist(), offsets
+            state["features"], tree["gates"], offsets, (">= 0", "< 0")
         )
-        return inspection.binary_views(links, tests, leaves, (">= 0", "< 0"))
+        return inspection.binary_views(links, tests, leaves)
 
-    @abc.abstractmethod
-    def _prediction(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
-        """What a response predicts, as a view has it."""
+    @property
+    def _note(self) -> str:
+        if self.routing == "hard":
+            return super()._note
+        return "An example goes all ways, each to a degree."
 
     @property
     def n_splits(self) -> int:
@@ -290,17 +292,6 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     def _new_core(self) -> Classifier:
         return Classifier(self._new_tree(is_regression=False))
 
-    def _prediction(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
-        labels = state["labels"]
-        if len(labels) < 2:
-            return {"prediction": labels[0], "shares": {labels[0]: 1.0}} if labels else {}
-        logits = np.array([0.0, outputs[0]]) if len(labels) == 2 else outputs[: len(labels)]
-        shares = np.exp(logits - logits.max())
-        shares /= shares.sum()
-        return {
-            "prediction": labels[int(shares.argmax())],
-            "shares": dict(zip(labels, shares.tolist(), strict=True)),
-        }
 
 
 class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
@@ -341,8 +332,3 @@ class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
 
     def _new_core(self) -> Regressor:
         return Regressor(self._new_tree(is_regression=True), shrinks=not self._is_paper)
-
-    def _prediction(self, state: dict[str, Any], outputs: NDArray[Any]) -> dict[str, Any]:
-        scale = state["tree"]["target_scale"]
-        number = scale["center"] + (outputs[0] / scale["factor"] if scale["factor"] else 0.0)
-        return {"prediction": float(np.clip(number, scale["low"], scale["high"]))}

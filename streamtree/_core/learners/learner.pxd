@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t
 
 from streamtree._core.kernels.shrinkage cimport Shrinkage
+from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.stream.intake cimport Intake, Workspace
 from streamtree._core.stream.row cimport Example, Prediction
 from streamtree._core.stream.sources cimport RowSource
@@ -30,6 +31,9 @@ cdef class Learner:
                    Prediction* out) except -1 nogil
     cdef int foretell(self, Workspace workspace, Prediction* out) noexcept nogil
     cdef int answer(self, Workspace workspace, Prediction* out) noexcept nogil
+    cdef void settle(self, Prediction* out) noexcept nogil
+    cdef int settle_explanation(self, Explanation out) except -1
+    cdef Py_ssize_t n_outputs(self) noexcept nogil
     cdef int learn_dict(self, x, y, double w) except -1
     cdef object predict_dict(self, x)
     cdef int _bind(self, Intake intake) except -1

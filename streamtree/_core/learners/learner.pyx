@@ -11,6 +11,7 @@ from libc.string cimport memset
 
 from streamtree._core.kernels.shrinkage cimport Shrinkage, admit, is_to_judge, judge, shrunken
 from streamtree._core.learners.signals cimport SignalWatch, heed_signals, new_watch
+from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.stream.intake cimport DictRows, Intake, Workspace, as_dict
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport LISTED, Example, Prediction, View
@@ -139,6 +140,17 @@ cdef class Learner:
     cdef int answer(self, Workspace workspace, Prediction* out) noexcept nogil:
         """What the learner says of it."""
         return self.foretell(workspace, out)
+
+    cdef void settle(self, Prediction* out) noexcept nogil:
+        """Turn what the tree says into what the learner says."""
+
+    cdef int settle_explanation(self, Explanation out) except -1:
+        """Add what the learner does to what its tree says; the explanation of that comes next."""
+        return 0
+
+    cdef Py_ssize_t n_outputs(self) noexcept nogil:
+        """How many shares or numbers make up a prediction."""
+        return self.intake.context.n_targets or self.intake.context.n_labels
 
     # ------------------------------------------------------------------------- many rows
 
@@ -328,18 +340,6 @@ cdef class Learner:
         finally:
             self.intake.lock.end_predicting()
 
-    def path(self, x):
-        """The nodes that an example passes, each with what its test gives, None at the last."""
-        # one of its own: Python objects are made meanwhile, and with them other threads may run
-        cdef Workspace workspace = self.intake.workspace()
-        self.intake.lock.begin_predicting()
-        try:
-            self.intake.read(x, workspace, False)
-            self.intake.make(workspace)
-            return self.tree.path(&workspace.row, workspace.scratch)
-        finally:
-            self.intake.lock.end_predicting()
-
     # ---------------------------------------------------------------------- the whole tree
 
     def configure(self, **settings):
@@ -366,15 +366,18 @@ cdef class Learner:
         finally:
             self.intake.lock.end_predicting()
 
-    def snapshot(self):
-        """The whole state as arrays, numbers and lists; the same history gives the same one."""
+    def snapshot(self, *, bint is_outline=False):
+        """The whole state as arrays, numbers and lists; the same history gives the same one.
+
+        An outline has of the tree only what its `outline` says.
+        """
         self.intake.lock.begin_predicting()
         try:
             return {
                 **self._own_state(),
                 "features": list(self.intake.features.names),
                 "scaler": self.intake.scaler.snapshot(),
-                "tree": self.tree.state(),
+                "tree": self.tree.outline() if is_outline else self.tree.state(),
             }
         finally:
             self.intake.lock.end_predicting()
@@ -673,11 +676,20 @@ cdef class Regressor(Learner):
         admit(state, target, weight)
 
     cdef int answer(self, Workspace workspace, Prediction* out) noexcept nogil:
-        cdef int32_t i
         self.tree.predict(&workspace.row, workspace.scratch, out)
+        self.settle(out)
+        return 0
+
+    cdef void settle(self, Prediction* out) noexcept nogil:
+        cdef int32_t i
+        for i in range(self.intake.context.n_targets if self.shrinks else 0):
+            out.shares[i] = shrunken(&self._shrinkage[i], out.shares[i])
+
+    cdef int settle_explanation(self, Explanation out) except -1:
+        cdef const Shrinkage* state = &self._shrinkage[out.output]
         if self.shrinks:
-            for i in range(self.intake.context.n_targets):
-                out.shares[i] = shrunken(&self._shrinkage[i], out.shares[i])
+            out.add_bias(state.share * state.mean)
+            out.weight *= 1.0 - state.share
         return 0
 
     cdef int name_targets(self, list names) except -1:

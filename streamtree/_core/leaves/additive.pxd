@@ -62,6 +62,8 @@ cdef void train_parts(AdditiveModel* model, const Parts* parts,
                       const AdditiveStep* step) noexcept nogil
 cdef void find_parts(const AdditiveModel* model, Parts* parts) noexcept nogil
 cdef int make_parts(AdditiveModel* model, Parts* parts) except -1 nogil
+cdef object part_records(const AdditiveModel* model, const Parts* parts, int width)
+cdef tuple by_column(const Parts* parts, object scores)
 cdef bint has_met(const AdditiveModel* model, int32_t place) noexcept nogil
 cdef int meet(
     AdditiveModel* model, int32_t place, int32_t n_classes, int32_t n_columns

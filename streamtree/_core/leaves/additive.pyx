@@ -120,6 +120,35 @@ cdef int make_parts(AdditiveModel* model, Parts* parts) except -1 nogil:
     return 0
 
 
+cdef object part_records(const AdditiveModel* model, const Parts* parts, int width):
+    """The first numbers of the records of a row's parts, (n parts, width); 0 for no record."""
+    cdef Py_ssize_t i, j, record_size = 2 * record_width(model.stride)
+    cdef const Table* table
+    found = np.zeros((parts.n, width))
+    cdef double[:, ::1] out = found
+    for i in range(parts.n):
+        table = &model.linear if i < parts.row.n_linear else &model.knots
+        if table.capacity == 0 or parts.slots[i] < 0:
+            continue
+        for j in range(width):
+            out[i, j] = (<const float*> table.records)[parts.slots[i] * record_size + j]
+    return found
+
+
+cdef tuple by_column(const Parts* parts, object scores):
+    """The scores (n parts, width) of the bias; the columns, and the scores of each of them."""
+    cdef Py_ssize_t i
+    columns = np.empty(parts.n - 1, dtype=np.int32)
+    for i in range(1, parts.n):
+        columns[i - 1] = (
+            parts.row.keys[i] - 1 if i < parts.row.n_linear else parts.row.keys[i] // KNOTS
+        )
+    columns, places = np.unique(columns, return_inverse=True)
+    sums = np.zeros((len(columns), scores.shape[1]))
+    np.add.at(sums, places, scores[1:])
+    return scores[0], columns, sums
+
+
 cdef bint has_met(const AdditiveModel* model, int32_t place) noexcept nogil:
     """Whether a class takes part; two classes, when there are no more, always do."""
     cdef int32_t slot

@@ -6,7 +6,7 @@ from streamtree._core.leaves.leaf cimport LeafModels
 from streamtree._core.splits.histograms cimport LeafStatistics
 from streamtree._core.splits.scoretest cimport Residuals
 from streamtree._core.store.tables cimport Table
-from streamtree._core.stream.row cimport Example, Row, View
+from streamtree._core.stream.row cimport Example, Row, Scratch, View
 
 
 cdef enum:
@@ -56,6 +56,7 @@ cdef class HistogramLeaves(LeafModels):
     cdef int locate(self, LinearModel* model, const View* view, int32_t* slots) except -1 nogil
     cdef bint bayes(self, int32_t node, const View* row, double* shares) noexcept nogil
     cdef bint linear(self, int32_t node, Inputs* x, double* outputs) noexcept nogil
+    cdef tuple scores(self, int32_t node, const Row* row, Scratch* scratch, int who)
     cdef double guarded(self, int32_t node, double value) noexcept nogil
     cdef int learn_label(self, int32_t node, const Row* row, const Example* example,
                          Inputs* x) except -1 nogil

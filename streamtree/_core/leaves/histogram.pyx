@@ -6,7 +6,7 @@ was learned, and predicts by the best.
 """
 
 cimport cython
-from libc.math cimport HUGE_VAL, sqrt
+from libc.math cimport HUGE_VAL, log, sqrt
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -14,6 +14,7 @@ from libc.string cimport memcpy, memset
 from streamtree._core.kernels.linear cimport Inputs, StepRule, adagrad_steps, respond
 from streamtree._core.kernels.losses cimport softmax
 from streamtree._core.kernels.moments cimport moments_add, moments_variance
+from streamtree._core.leaves.explanation cimport Explanation, columns_of, softmax_parts
 from streamtree._core.leaves.leaf cimport LeafModels
 from streamtree._core.splits.histograms cimport (
     Histogram, LeafStatistics, Statistics, find_bin, find_histogram,
@@ -88,6 +89,13 @@ cdef void free_model(LinearModel* model) noexcept nogil:
         free(model.columns)
         table_free(&model.by_column)
         free(model)
+
+
+cdef inline double bayes_factor(const Statistics* leaf, const Histogram* histogram,
+                                Py_ssize_t place, int32_t i) noexcept nogil:
+    """How likely a bin of a column is, given the label i."""
+    cdef double room = BAYES_PRIOR * (histogram.n_bins + 1)
+    return (histogram.sums[place * leaf.width + i] + BAYES_PRIOR) / (leaf.totals[i] + room)
 
 
 cdef int best_predictor(const LinearModel* model, int kind, bint of_labels) noexcept nogil:
@@ -324,9 +332,8 @@ cdef class HistogramLeaves(LeafModels):
         """Class shares by naive Bayes, up to one factor for all; returns whether there are any."""
         cdef const Statistics* leaf = self.statistics.nodes[node]
         cdef const Histogram* histogram
-        cdef const double* sums
         cdef int32_t i, place, n = leaf.n_sums
-        cdef double most, room
+        cdef double most
         cdef Py_ssize_t position
         # what has no histograms only knows how frequent its labels are
         if n < 2 or n > MAX_MODELLED or leaf.n == 0:
@@ -340,11 +347,9 @@ cdef class HistogramLeaves(LeafModels):
             place = find_bin(histogram, row.values[position])
             if place < 0:
                 continue
-            sums = &histogram.sums[<size_t> place * leaf.width]
-            room = BAYES_PRIOR * (histogram.n_bins + 1)
             most = 0.0
             for i in range(n):
-                shares[i] *= (sums[i] + BAYES_PRIOR) / (leaf.totals[i] + room)
+                shares[i] *= bayes_factor(leaf, histogram, place, i)
                 most = max(most, shares[i])
             if most < 1e-100:
                 for i in range(n):
@@ -401,6 +406,54 @@ cdef class HistogramLeaves(LeafModels):
             for i in range(leaf.n_sums):
                 out.shares[leaf.labels[i]] = shares[i] / total
         return True
+
+    cdef int explain(self, int32_t node, const Row* row, Scratch* scratch, Explanation out,
+                     double difference) except -1:
+        cdef const LinearModel* model = self.models[node]
+        cdef const Statistics* leaf = self.statistics.nodes[node]
+        cdef int who = PATH if model == NULL else best_predictor(model, self.kind, self.of_labels)
+        cdef const View* view = &row.standard if who == LINEAR else &row.listed
+        cdef int32_t place = 0
+        if who == PATH:
+            return out.add_bias(difference)
+        base, parts = self.scores(node, row, scratch, who)
+        if self.of_labels:
+            place = map_find(&leaf.by_label, out.output)
+            if place < 0:
+                return out.add_bias(difference)
+            parts = softmax_parts(base, parts, place)
+        else:
+            parts = parts[:, 0]
+        return out.spread(columns_of(view), parts, difference)
+
+    cdef tuple scores(self, int32_t node, const Row* row, Scratch* scratch, int who):
+        """The scores of a row without values, and what every value of a row adds to them."""
+        cdef const LinearModel* model = self.models[node]
+        cdef const Statistics* leaf = self.statistics.nodes[node]
+        cdef const View* view = &row.standard if who == LINEAR else &row.listed
+        cdef const int32_t* slots
+        cdef const Histogram* histogram
+        cdef int32_t k, n = leaf.n_sums if self.of_labels else 1
+        cdef Py_ssize_t i, slot
+        base, parts = np.zeros(n), np.zeros((view.n, n))
+        cdef double[:, ::1] out = parts
+        if who == LINEAR:
+            slots = places_of(model, view, scratch.slots)
+            for k in range(n):
+                base[k] = model.records[k]
+            for i in range(view.n):
+                slot = i if slots == NULL else slots[i]
+                for k in range(n if slot >= 0 else 0):
+                    out[i, k] = view.values[i] * model.records[(slot + 1) * 2 * model.width + k]
+            return base, parts
+        for k in range(n):
+            base[k] = log(max(leaf.before[k] + leaf.totals[k], 1e-300))
+        for i in range(view.n):
+            histogram = find_histogram(leaf, view.columns[i], i)
+            slot = -1 if histogram == NULL else find_bin(histogram, view.values[i])
+            for k in range(n if slot >= 0 else 0):
+                out[i, k] = log(bayes_factor(leaf, histogram, slot, k))
+        return base, parts
 
     # ------------------------------------------------------------------------ learning
 

@@ -1,5 +1,6 @@
 from libc.stdint cimport int32_t
 
+from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.splits.scoretest cimport Residuals
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
@@ -21,6 +22,8 @@ cdef class LeafModels:
     cdef void clear(self, int32_t node) noexcept nogil
     cdef bint predict(self, int32_t node, const Row* row, Scratch* scratch,
                       Prediction* out) noexcept nogil
+    cdef int explain(self, int32_t node, const Row* row, Scratch* scratch, Explanation out,
+                     double difference) except -1
     cdef bint learn(self, int32_t node, const Row* row, const Example* example, Scratch* scratch,
                     Prediction* out) except -1 nogil
     cdef void residuals(self, int32_t node, Scratch* scratch, Residuals* out) noexcept nogil

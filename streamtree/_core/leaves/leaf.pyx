@@ -7,6 +7,7 @@ Which node is a leaf is for the tree to know.
 from libc.math cimport NAN
 from libc.stdint cimport int32_t
 
+from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.splits.scoretest cimport Residuals
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport PLAIN, Example, Prediction, Row, Scratch
@@ -51,6 +52,14 @@ cdef class LeafModels:
         sum to 1.
         """
         return False
+
+    cdef int explain(self, int32_t node, const Row* row, Scratch* scratch, Explanation out,
+                     double difference) except -1:
+        """Hand to columns what the values of a row change in the prediction of a leaf.
+
+        A model that knows nothing of its columns leaves it to the bias.
+        """
+        return out.add_bias(difference)
 
     cdef bint learn(self, int32_t node, const Row* row, const Example* example, Scratch* scratch,
                     Prediction* out) except -1 nogil:

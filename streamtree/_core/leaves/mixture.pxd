@@ -61,6 +61,8 @@ cdef class MixtureLeaves(LeafModels):
                       float* p) noexcept nogil
     cdef void say(self, const ModelState* top, const ExpertOutputs* outputs, int32_t* label,
                   double* shares) noexcept nogil
+    cdef tuple expert_parts(self, const AdditiveModel* model, Parts* parts, object prior,
+                            const float* shares, int32_t place)
     cdef int place_of(self, ModelState* top, int32_t label) except -2 nogil
     cdef int count_rest(self, ModelState* top, const Example* example) except -1 nogil
     cdef int train(self, AdditiveModel* model, Parts* parts, ExpertOutputs* outputs, float* p,

@@ -12,14 +12,15 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from streamtree._core.leaves.additive cimport (
-    MOST_CLASSES, RATES, AdditiveModel, AdditiveStep, Parts, add_parts, clone_model,
+    MOST_CLASSES, RATES, AdditiveModel, AdditiveStep, Parts, add_parts, by_column, clone_model,
     exported_model, find_parts, free_model, has_met, import_model, make_parts, meet, model_bytes,
-    train_parts,
+    part_records, train_parts,
 )
+from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.leaf cimport LeafModels
 from streamtree._core.leaves.naivebayes cimport (
     NaiveBayes, count_row, exported_bayes, free_bayes, import_bayes, is_of_use,
-    learn_trust, new_bayes, write_prior,
+    learn_trust, new_bayes, prior_parts, write_prior,
 )
 from streamtree._core.splits.scoretest cimport Residuals
 from streamtree._core.store.memory cimport regrown, zeroed
@@ -65,6 +66,8 @@ cdef double NORM_OFFSET = 4.0
 cdef float FADING = 0.98
 cdef float TEMPERATURE = 0.3
 cdef float LEAST_PROBABILITY = 1e-3
+# the score of a class that a model leaves out
+cdef double UNMET = -1e4
 # of a row that is worth learning
 cdef float LEAST_ERROR = 0.07
 # An example of more weight counts as one of this: squares stay within single precision.
@@ -275,6 +278,54 @@ cdef class MixtureLeaves(LeafModels):
             return False
         self.say(top_of(self.states[node]), outputs, &out.label, out.shares)
         return True
+
+    cdef int explain(self, int32_t node, const Row* row, Scratch* scratch, Explanation out,
+                     double difference) except -1:
+        cdef const ModelState* state = self.states[node]
+        cdef const ModelState* top = top_of(state)
+        cdef ExpertOutputs* outputs = self.outputs(node, row, scratch)
+        cdef int32_t place = map_find(&top.places, out.output)
+        if place < 0 and table_find(&top.rest, out.output) >= 0:
+            place = outputs.n_classes - 1
+        if place < 0:
+            return out.add_bias(difference)
+        prior = np.zeros((outputs.own.n, outputs.n_classes))
+        if outputs.has_prior:
+            prior = prior_parts(top.bayes, &outputs.counts, outputs.n_classes)
+        columns, parts = self.expert_parts(
+            &state.model, &outputs.own, prior, &state.shares[RATES], place
+        )
+        if top != state:
+            parts += self.expert_parts(
+                &top.model, &outputs.common, prior, state.shares, place
+            )[1]
+        return out.spread(columns, parts, difference)
+
+    cdef tuple expert_parts(self, const AdditiveModel* model, Parts* parts, object prior,
+                            const float* shares, int32_t place):
+        """The columns of a row, and what each adds to what the experts of a model say of a place.
+        """
+        cdef int32_t stride = model.stride, known = 2 if stride == 1 else stride
+        cdef Py_ssize_t i
+        cdef int rate
+        values = np.empty((parts.n, 1))
+        for i in range(parts.n):
+            values[i, 0] = parts.row.values[i]
+        find_parts(model, parts)
+        records = part_records(model, parts, RATES * stride) * values
+        total = 0.0
+        for rate in range(RATES):
+            scores = prior.copy()
+            if stride == 1:
+                # the one score is the difference of two
+                scores[:, 1:2] += records[:, rate:rate + 1]
+            else:
+                scores[:, :known] += records[:, rate * stride:][:, :min(known, scores.shape[1])]
+            # the model has not met these classes
+            scores[0, known:] = UNMET
+            base, columns, sums = by_column(parts, scores)
+            total = total + shares[rate] * softmax_parts(base, sums, place)
+        return columns, total
 
     # ---------------------------------------------------------------------------- learning
 

@@ -29,6 +29,7 @@ cdef void free_bayes(NaiveBayes* bayes) noexcept nogil
 cdef void write_prior(
     const NaiveBayes* bayes, Parts* parts, int32_t n_classes, float* prior
 ) noexcept nogil
+cdef object prior_parts(const NaiveBayes* bayes, Parts* parts, int32_t n_classes)
 cdef int count_row(NaiveBayes* bayes, Parts* parts, int32_t place, double weight) except -1 nogil
 cdef void learn_trust(NaiveBayes* bayes, float slope, int32_t n_classes) noexcept nogil
 cdef dict exported_bayes(const NaiveBayes* bayes)

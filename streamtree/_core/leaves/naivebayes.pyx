@@ -7,7 +7,7 @@ from libc.string cimport memset
 
 from streamtree._core.leaves.additive cimport (
     AdditiveModel, Parts, add_table, exported_model, find_parts,
-    free_model, import_model, make_parts, record_width, widen_tables,
+    free_model, import_model, make_parts, part_records, record_width, widen_tables,
 )
 from streamtree._core.store.tables cimport table_find
 
@@ -109,6 +109,27 @@ cdef void write_prior(
     trust = bayes.trust * bayes.rows / (bayes.rows + ENOUGH_ROWS)
     for k in range(n_classes):
         prior[k] = trust * ((prior[k] if k < n and bias[k] > 0.0 else least) - most)
+
+
+cdef object prior_parts(const NaiveBayes* bayes, Parts* parts, int32_t n_classes):
+    """What every part of a row says of the classes in `write_prior`: (n parts, n_classes)."""
+    cdef const AdditiveModel* counts = &bayes.counts
+    cdef Py_ssize_t i
+    cdef int32_t n = min(n_logs(counts), n_classes)
+    scores = np.zeros((parts.n, n_classes))
+    if bias_logs(counts) == NULL:
+        return scores
+    find_parts(counts, parts)
+    logs = part_records(counts, parts, n)
+    # a column that is counted by one part or two is divided by the examples of the class once
+    for i in range(1, parts.n):
+        if i < parts.row.n_linear:
+            logs[i] = (logs[i] - logs[0]) * parts.row.presence[i]
+        else:
+            logs[i] = (logs[i] - logs[0]) * parts.row.values[i]
+    scores[:, :n] = logs
+    scores[:, n:] = logs.min(axis=1, keepdims=True)
+    return scores * (bayes.trust * bayes.rows / (bayes.rows + ENOUGH_ROWS))
 
 
 cdef int count_row(NaiveBayes* bayes, Parts* parts, int32_t place, double weight) except -1 nogil:

@@ -10,6 +10,7 @@ from streamtree._core.kernels.linear cimport Inputs, StepRule, adagrad_step, dot
 from streamtree._core.kernels.losses cimport loss_reach, loss_slope
 from streamtree._core.kernels.rng cimport random_sign
 from streamtree._core.kernels.significance cimport chi_squared_quantile, log_ratio
+from streamtree._core.leaves.explanation cimport Explanation, columns_of, pushing, weighted
 from streamtree._core.leaves.leaf cimport LeafModels
 from streamtree._core.splits.scoretest cimport (
     Candidate, Residuals, SplitFinder, SplitSearch, exported_search, import_search,
@@ -151,10 +152,11 @@ cdef class LomTree(Tree):
         self.leaves = leaves
         self.finder = SplitFinder(self.seed)
         if leaves is not None:
+            self.has_leaf_models = True
             self.views |= leaves.views
             self.memo_size = leaves.memo_size
         self._set(**settings)
-        self.tree = TreeLinks()
+        self.tree = self.frame = TreeLinks()
         self._reserve(1)
         self._clear(ROOT, -1)
         if leaves is not None:
@@ -339,7 +341,7 @@ cdef class LomTree(Tree):
             ) > 0.0
             if out != NULL and is_right != (before > 0.0):
                 # the step has turned the row round: it was predicted on the other side
-                self._predict_below(self._child(node, not is_right), row, scratch, out)
+                self.predict_below(self._child(node, not is_right), row, scratch, out)
                 out = NULL
             node = self._child(node, is_right)
         if depth < TRAIL_LENGTH:
@@ -755,11 +757,8 @@ cdef class LomTree(Tree):
             node = self._child(node, self._score(node, view, scratch, &inputs) > 0.0)
         return node
 
-    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
-        self._predict_below(ROOT, row, scratch, out)
-
-    cdef void _predict_below(self, int32_t node, const Row* row, Scratch* scratch,
-                             Prediction* out) noexcept nogil:
+    cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
+                            Prediction* out) noexcept nogil:
         node = self._leaf_below(node, row, scratch)
         if self.nodes[node].stats.has_model:
             self._say_model(node, row, scratch, out)
@@ -853,6 +852,38 @@ cdef class LomTree(Tree):
             node = self._child(node, score > 0.0)
         return [*nodes, (node, None)]
 
+    cdef double leaf_weight(self, int32_t node) noexcept nogil:
+        return self.nodes[node].stats.votes
+
+    cdef double said(self, int32_t node, const Row* row, Scratch* scratch,
+                     Explanation out) noexcept:
+        cdef const LomNode* stats
+        cdef const Table* table
+        cdef double votes
+        cdef int32_t slot
+        node = self._leaf_below(node, row, scratch)
+        stats, table = &self.nodes[node].stats, &self.nodes[node].classes
+        if stats.has_model:
+            return Tree.said(self, node, row, scratch, out)
+        # one of maybe thousands of shares, as `_say` has it
+        slot = table_find(table, out.output)
+        votes = table.records[<size_t> slot * CLASS_WIDTH] if slot >= 0 else 0.0
+        votes += 0.5 / self.context.n_labels + 0.5 * (stats.majority == out.output)
+        return votes / (stats.votes + 1.0)
+
+    cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
+        cdef const View* view = self._view(row)
+        if self.nodes[node].stats.column >= 0:
+            return np.array([self.nodes[node].stats.column]), np.ones(1)
+        parts = weighted(&self.nodes[node].model, MODEL_WIDTH, view, scratch)[:, 0]
+        return columns_of(view), pushing(parts, score > 0.0)
+
+    cdef int explain_leaf(self, int32_t node, const Row* row, Scratch* scratch,
+                          Explanation out, double difference) except -1:
+        if self.nodes[node].stats.has_model:
+            return self.leaves.explain(node, row, scratch, out, difference)
+        return out.add_bias(difference)
+
     def depths(self):
         """The depth of every node, as an int32 array of shape (n_nodes,)."""
         return self.tree.depths()
@@ -872,22 +903,28 @@ cdef class LomTree(Tree):
             &self.nodes[0].stats, sizeof(Node), self.tree.size, np.asarray(view).dtype
         )
 
-    cdef dict state(self):
-        cdef int32_t node, label
+    cdef dict outline(self):
+        cdef int32_t node
         cdef TableExport models = TableExport(MODEL_WIDTH)
         cdef TableExport classes = TableExport(CLASS_WIDTH)
-        cdef TableExport passages = TableExport(PASSAGE_WIDTH)
         for node in range(self.tree.size):
             models.add(&self.nodes[node].model)
             classes.add(&self.nodes[node].classes)
-        self._reserve_trails(self.context.n_labels)
-        for label in range(self.context.n_labels):
-            passages.add(&self.trails[label].passages)
         return {
             "links": self.tree.state(),
             "nodes": self._stats(),
             "models": models.arrays(),
             "classes": classes.arrays(),
+        }
+
+    cdef dict state(self):
+        cdef int32_t node, label
+        cdef TableExport passages = TableExport(PASSAGE_WIDTH)
+        self._reserve_trails(self.context.n_labels)
+        for label in range(self.context.n_labels):
+            passages.add(&self.trails[label].passages)
+        return {
+            **self.outline(),
             "passages": passages.arrays(),
             "n_splits": self.n_splits,
             "n_swaps": self.n_swaps,

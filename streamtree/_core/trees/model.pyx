@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
+from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.leaves.leaf cimport LeafModels
 from streamtree._core.splits.scoretest cimport (
     Candidate, Residuals, SplitFinder, SplitSearch, exported_search, import_search,
@@ -58,10 +59,11 @@ cdef class ModelTree(Tree):
     def __cinit__(self, LeafModels leaves, *, uint64_t seed, **settings):
         self.leaves = leaves
         self.views = ENCODED | leaves.views
+        self.has_leaf_models = True
         self.memo_size = leaves.memo_size
         self.finder = SplitFinder(seed)
         self._set(**settings)
-        self.links = TreeLinks()
+        self.links = self.frame = TreeLinks()
         self._reserve(1)
         self._open(ROOT, -1)
         self.leaves.open(ROOT)
@@ -117,7 +119,9 @@ cdef class ModelTree(Tree):
     # ------------------------------------------------------------------------- one example
 
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
-        cdef int32_t node = ROOT
+        return self._leaf_below(ROOT, row)
+
+    cdef inline int32_t _leaf_below(self, int32_t node, const Row* row) noexcept nogil:
         cdef const ModelNode* stats
         while self.links.links[node].left >= 0:
             stats = &self.nodes[node].stats
@@ -127,8 +131,9 @@ cdef class ModelTree(Tree):
                 node = self.links.links[node].left
         return node
 
-    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
-        cdef int32_t node = self.leaf(row, scratch)
+    cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
+                            Prediction* out) noexcept nogil:
+        node = self._leaf_below(node, row)
         out.label = -1
         if out.shares != NULL:
             memset(out.shares, 0, self.context.n_labels * sizeof(double))
@@ -254,7 +259,17 @@ cdef class ModelTree(Tree):
                 node = self.links.links[node].left
         return [*nodes, (node, None)]
 
-    cdef dict state(self):
+    cdef double leaf_weight(self, int32_t node) noexcept nogil:
+        return self.nodes[node].stats.votes
+
+    cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
+        return np.array([self.nodes[node].stats.column]), np.ones(1)
+
+    cdef int explain_leaf(self, int32_t node, const Row* row, Scratch* scratch,
+                          Explanation out, double difference) except -1:
+        return self.leaves.explain(node, row, scratch, out, difference)
+
+    cdef dict outline(self):
         cdef int32_t node, size = self.links.size
         cdef TableExport classes = TableExport(1)
         cdef ModelNode blank
@@ -267,6 +282,12 @@ cdef class ModelTree(Tree):
                 &self.nodes[0].stats, sizeof(Node), size, np.asarray(view).dtype
             ),
             "classes": classes.arrays(),
+        }
+
+    cdef dict state(self):
+        cdef int32_t node, size = self.links.size
+        return {
+            **self.outline(),
             "searches": [
                 {"node": node, **exported_search(self.nodes[node].search)}
                 for node in range(size) if self.nodes[node].search != NULL

@@ -1,5 +1,7 @@
 from libc.stdint cimport int32_t
 
+from streamtree._core.leaves.explanation cimport Explanation
+from streamtree._core.store.links cimport TreeLinks
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
@@ -11,6 +13,8 @@ cdef class Tree:
     cdef readonly int max_labels    # how many it can tell apart; 0: any number
     cdef size_t memo_size           # bytes that it remembers of the row that it predicted last
     cdef readonly bint is_judged    # it learns from what it predicted, too: see `judge`
+    cdef readonly bint has_leaf_models      # what a leaf says may depend on the row
+    cdef TreeLinks frame            # of the nodes, for explanations
 
     cdef list scratches(self)
     cdef int bind(self, Context context) except -1
@@ -20,11 +24,23 @@ cdef class Tree:
                    Prediction* out) except -1 nogil
     cdef void judge(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil
+    cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
+                            Prediction* out) noexcept nogil
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil
     cdef list path(self, const Row* row, Scratch* scratch)
+    cdef list ways(self, const Row* row, Scratch* scratch)
+    cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch)
+    cdef double leaf_weight(self, int32_t node) noexcept nogil
+    cdef list means(self, list path, Explanation out)
+    cdef double said(self, int32_t node, const Row* row, Scratch* scratch,
+                     Explanation out) noexcept
+    cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1
+    cdef int explain_leaf(self, int32_t node, const Row* row, Scratch* scratch,
+                          Explanation out, double difference) except -1
     cdef list top_shares(self, const Row* row, Scratch* scratch, Py_ssize_t count)
     cdef object examine(self, const Row* row, const Example* example, Scratch* scratch)
     cdef int grow(self, KeptRows rows) except -1
     cdef size_t n_bytes(self) noexcept nogil
+    cdef dict outline(self)
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

@@ -6,13 +6,19 @@ has to know of the stream besides is in its Context. A forest is itself a tree.
 
 from libc.stdint cimport int32_t
 
+from streamtree._core.leaves.explanation cimport Explanation
+from streamtree._core.store.links cimport Link
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport PLAIN, Example, Prediction, Row, Scratch
 
+import numpy as np
 
 cdef class Tree:
-    """The base of all trees. A family implements `learn`, `predict`, `path`, and its state."""
+    """The base of all trees. A family implements `learn`, `predict_below`, `path`, and its state.
+
+    For explanations it also implements `pushes` and `leaf_weight`, and sets `frame`.
+    """
 
     def __cinit__(self, *args, **kwargs):
         self.views = PLAIN
@@ -53,6 +59,11 @@ cdef class Tree:
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         """Say what a row is; changes nothing but `out` and the scratch."""
+        self.predict_below(0, row, scratch, out)
+
+    cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
+                            Prediction* out) noexcept nogil:
+        """Say what a row is that has come to a node, whatever the tests above would answer."""
 
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
         """The node in which a row ends."""
@@ -61,6 +72,83 @@ cdef class Tree:
     cdef list path(self, const Row* row, Scratch* scratch):
         """The nodes that a row passes, each with what its test gives, None at the last."""
         raise NotImplementedError
+
+    cdef list ways(self, const Row* row, Scratch* scratch):
+        """All nodes that a row reaches, with what their tests give and the share that comes there.
+
+        A leaf comes after all nodes above it; its test gives None.
+        """
+        return [(node, score, 1.0) for node, score in self.path(row, scratch)]
+
+    cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
+        """The columns that had a test come out as it did, and how strongly each pushed: arrays."""
+        raise NotImplementedError
+
+    cdef double leaf_weight(self, int32_t node) noexcept nogil:
+        """The weight of the examples in a leaf."""
+        return 1.0
+
+    cdef double said(self, int32_t node, const Row* row, Scratch* scratch,
+                     Explanation out) noexcept:
+        """The share or number that is explained, as predicted from a node on."""
+        cdef Prediction prediction
+        prediction.label = -1
+        prediction.shares = &out.room[0]
+        self.predict_below(node, row, scratch, &prediction)
+        return out.room[out.output]
+
+    cdef list means(self, list path, Explanation out):
+        """What is said at the nodes of a path on average: of rows without values, by the leaves.
+
+        Each leaf counts by its weight; a node without any says what the one above it says.
+        """
+        cdef const Link* links = self.frame.links
+        cdef int32_t node, parent
+        sums, weights = np.zeros(self.frame.size), np.zeros(self.frame.size)
+        cdef double[::1] total = sums, weight = weights
+        for node in np.argsort(-self.frame.depths(), kind="stable").tolist():
+            if links[node].left < 0:
+                weight[node] = self.leaf_weight(node)
+                total[node] = self.said(node, out.blank, out.blank_scratch, out) * weight[node]
+            parent = links[node].parent
+            if parent >= 0:
+                total[parent] += total[node]
+                weight[parent] += weight[node]
+        means = []
+        for node in path:
+            if links[node].left < 0 or not weight[0] > 0.0:
+                means.append(self.said(node, out.blank, out.blank_scratch, out))
+            elif weight[node] > 0.0:
+                means.append(total[node] / weight[node])
+            else:
+                means.append(means[len(means) - 1])
+        return means
+
+    cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
+        """Add what the prediction of a row is made of.
+
+        It begins with the mean of the tree. Each test on the way hands the difference of the means
+        to the columns that decided it; then comes the leaf.
+        """
+        cdef int32_t node
+        cdef double before
+        steps = self.path(row, scratch)
+        means = self.means([node for node, _ in steps], out)
+        out.add_bias(means[0])
+        for (node, score), before, after in zip(steps, means, means[1:]):
+            if after != before:
+                columns, parts = self.pushes(node, score, row, scratch)
+                out.spread(columns, parts, after - before)
+        node, before = steps[len(steps) - 1][0], means[len(means) - 1]
+        after = self.said(node, row, scratch, out)
+        if after == before:
+            return 0
+        return self.explain_leaf(node, row, scratch, out, after - before)
+
+    cdef int explain_leaf(self, int32_t node, const Row* row, Scratch* scratch,
+                          Explanation out, double difference) except -1:
+        """Hand to columns what the values of a row change in what a leaf says."""
+        return out.add_bias(difference)
 
     cdef list top_shares(self, const Row* row, Scratch* scratch, Py_ssize_t count):
         """The most likely (class, probability) pairs; None: no cheaper than all probabilities."""
@@ -77,6 +165,10 @@ cdef class Tree:
     cdef size_t n_bytes(self) noexcept nogil:
         """The memory that the tree has taken, besides that of its Python objects."""
         return 0
+
+    cdef dict outline(self):
+        """Those parts of `state` that say which nodes there are, and their tests and counts."""
+        return self.state()
 
     cdef dict state(self):
         """All that was learned, as arrays, numbers, lists and dicts of these."""

@@ -7,6 +7,7 @@ from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.losses cimport log_sum_exp, softplus
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
+from streamtree._core.leaves.explanation cimport columns_of, pushing, weighted
 from streamtree._core.store.links cimport ROOT, Link, TreeLinks
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.store.state cimport export_records, import_records
@@ -64,7 +65,7 @@ cdef class ObliqueNodes(Tree):
     cdef int plant(self) except -1:
         """Forget every node and start with a single leaf."""
         self._free_nodes()
-        self.shape = TreeLinks()
+        self.shape = self.frame = TreeLinks()
         self.reserve(1)
         self._clear(ROOT)
         self.nodes[ROOT].stats.place = 0.5
@@ -215,6 +216,14 @@ cdef class ObliqueNodes(Tree):
             node = turn(self.shape.links, node, score)
         return [*nodes, (node, None)]
 
+    cdef double leaf_weight(self, int32_t node) noexcept nogil:
+        return self.nodes[node].stats.visits
+
+    cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
+        cdef const View* x = self.view_of(row)
+        parts = weighted(&self.nodes[node].weights, WIDTH, x, scratch)[:, 0]
+        return columns_of(x), pushing(parts, score > 0.0)
+
     # -------------------------------------------------------------- how a leaf predicts
 
     cdef void count(self, const Example* example) noexcept nogil:
@@ -290,8 +299,9 @@ cdef class ObliqueNodes(Tree):
             return 0.0
         return 0.5 * (difference / deviation) * (difference / deviation)
 
-    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
-        self.answer(self.leaf_below(ROOT, self.view_of(row), scratch), out)
+    cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
+                            Prediction* out) noexcept nogil:
+        self.answer(self.leaf_below(node, self.view_of(row), scratch), out)
 
     cdef void answer(self, int32_t leaf, Prediction* out) noexcept nogil:
         """Write what a leaf predicts."""

@@ -70,7 +70,7 @@ cdef class PredictionNodes(Tree):
     cdef int32_t add_node(self, int32_t parent, int32_t key) except -1 nogil
     cdef int32_t key_of(self, int32_t node, const View* row) noexcept nogil
     cdef int32_t child_of(self, int32_t node, int32_t key) noexcept nogil
-    cdef int32_t leaf_of(self, const View* row) noexcept nogil
+    cdef int32_t leaf_below(self, int32_t node, const View* row) noexcept nogil
     cdef void count(self, int32_t node, const Example* example) noexcept nogil
     cdef int refresh(self, int32_t node) except -1 nogil
     cdef int refresh_branches(self, int32_t node) except -1 nogil

@@ -48,7 +48,7 @@ cdef class PredictionNodes(Tree):
         self.is_linf = is_linf
         self.stride = 4 if loss == SQUARED else 2
         self.shares = <Share*> regrown(NULL, (self.stride + 1) * sizeof(Share))
-        self.links = TreeLinks()
+        self.links = self.frame = TreeLinks()
         self.node_bytes = (self.stride + 1) * sizeof(Share) + self.links.capacity * sizeof(Link)
         self.add_node(-1, 0)
 
@@ -189,9 +189,9 @@ cdef class PredictionNodes(Tree):
         return self.nodes[node].low if key == 0 else self.nodes[node].high
 
     @cython.final
-    cdef int32_t leaf_of(self, const View* row) noexcept nogil:
-        """The last node on the way of a row, null branches included."""
-        cdef int32_t node = ROOT, child
+    cdef int32_t leaf_below(self, int32_t node, const View* row) noexcept nogil:
+        """The last node on the way of a row from a node on, null branches included."""
+        cdef int32_t child
         while self.nodes[node].state == INNER:
             child = self.child_of(node, self.key_of(node, row))
             if child < 0:
@@ -200,7 +200,7 @@ cdef class PredictionNodes(Tree):
         return node
 
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
-        return self.leaf_of(&row.listed)
+        return self.leaf_below(ROOT, &row.listed)
 
     cdef list path(self, const Row* row, Scratch* scratch):
         """The nodes on the way of a row, each with the number that it compares, NaN if none."""
@@ -217,6 +217,20 @@ cdef class PredictionNodes(Tree):
             nodes.append((node, value))
             node = child
         return [*nodes, (node, None)]
+
+    cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
+        cdef int32_t column = self.nodes[node].column, group = column
+        if self.nodes[node].predicate == NOMINAL:
+            column = self.key_of(node, &row.listed)
+            if column == MISSING:
+                # any column of the feature stands for it
+                column = 0
+                while self.context.groups[column] != group:
+                    column += 1
+        return np.array([column]), np.ones(1)
+
+    cdef double leaf_weight(self, int32_t node) noexcept nogil:
+        return self.nodes[node].weight
 
     # -------------------------------------------------------------------------- values
 

@@ -11,6 +11,7 @@ from libc.string cimport memset
 
 from streamtree._core.kernels.losses cimport LOGISTIC, SQUARED
 from streamtree._core.kernels.significance cimport level_of_look
+from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.leaves.histogram cimport BAYES, HistogramLeaves
 from streamtree._core.leaves.leaf cimport LeafModels
 from streamtree._core.splits.histograms cimport LeafStatistics, Statistics
@@ -55,6 +56,7 @@ cdef class PredictionTree(PredictionNodes):
 
     def __cinit__(self, *, int loss, bint is_linf, LeafModels leaves=None, **settings):
         self.leaves = leaves
+        self.has_leaf_models = leaves is not None
         self.views = LISTED | (0 if leaves is None else leaves.views)
         self.memo_size = 0 if leaves is None else leaves.memo_size
         self.max_labels = 2 if loss != SQUARED and (loss != LOGISTIC or is_linf) else 0
@@ -183,8 +185,9 @@ cdef class PredictionTree(PredictionNodes):
 
     # --------------------------------------------------------------------- one example
 
-    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
-        cdef int32_t node = self.leaf_of(&row.listed)
+    cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
+                            Prediction* out) noexcept nogil:
+        node = self.leaf_below(node, &row.listed)
         if out.shares != NULL and self.loss != SQUARED:
             memset(out.shares, 0, self.context.n_labels * sizeof(double))
         if (
@@ -192,6 +195,16 @@ cdef class PredictionTree(PredictionNodes):
             or not self.leaves.predict(node, row, scratch, out)
         ):
             self.answer(node, out)
+
+    cdef int explain_leaf(self, int32_t node, const Row* row, Scratch* scratch,
+                          Explanation out, double difference) except -1:
+        if self.nodes[node].state == INNER:
+            # it has no branch for the row yet: the node itself answers
+            columns, parts = self.pushes(node, 0.0, row, scratch)
+            return out.spread(columns, parts, difference)
+        if self.leaves is None or self.statistics.nodes[node] == NULL:
+            return out.add_bias(difference)
+        return self.leaves.explain(node, row, scratch, out, difference)
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
@@ -480,7 +493,7 @@ cdef class PredictionTree(PredictionNodes):
             example = rows.example(i)
             if first == 0:
                 self.count(ROOT, &example)
-            node = self.leaf_of(&row.listed)
+            node = self.leaf_below(ROOT, &row.listed)
             if node >= first and self.nodes[node].state == OPEN:
                 self.learn_leaf(node, &row, &example, NULL)
                 if self.n_bytes() > self.max_size:
@@ -489,8 +502,11 @@ cdef class PredictionTree(PredictionNodes):
 
     # --------------------------------------------------------------------------- state
 
+    cdef dict outline(self):
+        return PredictionNodes.state(self)
+
     cdef dict state(self):
-        state = PredictionNodes.state(self)
+        state = self.outline()
         state["statistics"] = self.statistics.state()
         state["leaves"] = {} if self.leaves is None else self.leaves.state(self.size)
         return state

@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, uint64_t
 
 from streamtree._core.kernels.linear cimport Inputs
+from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch, View
 from streamtree._core.trees.soft.nodes cimport Node, SoftNode, SoftNodes, Visit
 
@@ -54,14 +55,17 @@ cdef class SoftTree(SoftNodes):
     cdef void _leaf_response(self, int32_t node, const Step* step, double* out) noexcept nogil
     cdef int32_t _visit(self, const View* x, Scratch* scratch, double* total) noexcept nogil
     cdef void _respond_to(
-        self, const View* x, Scratch* scratch, int32_t first, int32_t n, double* out
+        self, int32_t node, const View* x, Scratch* scratch, int32_t first, int32_t n, double* out
     ) noexcept nogil
     cdef void _add_leaf(
         self, const Waiting* here, const View* x, Scratch* scratch, int32_t first, int32_t n,
         double* out
     ) noexcept nogil
     cdef void _answer(self, const double* response, Prediction* out) noexcept nogil
-    cdef int32_t _most_likely(self, const View* x, Scratch* scratch) noexcept nogil
+    cdef int32_t _most_likely(self, int32_t node, const View* x, Scratch* scratch) noexcept nogil
+    cdef object _blank_response(self, int32_t node, Explanation out)
+    cdef object _gate_parts(self, int32_t node, double score, double reach, const Row* row,
+                            Scratch* scratch, Explanation out)
     cdef double _number(self, double response) noexcept nogil
     cdef int _add_class(self, int32_t label) except -1 nogil
     cdef int _learn(self, Step* step, int32_t n) except -1 nogil

@@ -13,6 +13,9 @@ from streamtree._core.kernels.losses cimport (
 )
 from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.kernels.significance cimport level_of_look, mixture_bound
+from streamtree._core.leaves.explanation cimport (
+    Explanation, closed, columns_of, pushing, softmax_parts, weighted,
+)
 from streamtree._core.store.links cimport ROOT
 from streamtree._core.store.tables cimport Table
 from streamtree._core.stream.inputs cimport find_inputs, make_inputs
@@ -21,6 +24,8 @@ from streamtree._core.stream.scaling cimport OUTLIER
 from streamtree._core.trees.soft.nodes cimport (
     GATE_WIDTH, MAX_DEPTH, Node, SoftNode, SoftNodes, Visit,
 )
+
+import numpy as np
 
 cdef enum:
     NO_PENALTY = 0
@@ -113,7 +118,7 @@ cdef class SoftTree(SoftNodes):
                   uint64_t seed, **settings):
         self.views = PLAIN if is_paper else STANDARD
         self.is_paper = is_paper
-        self.is_linear = is_linear
+        self.is_linear = self.has_leaf_models = is_linear
         self.is_joint = is_joint
         self.seed = seed
         self.configure(**settings)
@@ -246,16 +251,16 @@ cdef class SoftTree(SoftNodes):
         return n
 
     cdef void _respond_to(
-        self, const View* x, Scratch* scratch, int32_t first, int32_t n, double* out
+        self, int32_t node, const View* x, Scratch* scratch, int32_t first, int32_t n, double* out
     ) noexcept nogil:
-        """Write the responses first, ..., first + n - 1; the same sums as those of `_visit`."""
+        """Write the responses first, ..., first + n - 1 below a node; the sums are `_visit`'s."""
         cdef Waiting waiting[MAX_DEPTH + 2]
         cdef Waiting here
         cdef int32_t c, size = 1
         cdef double gate, to_left, to_right
         for c in range(n):
             out[c] = 0.0
-        waiting[0] = Waiting(1.0, ROOT, -1)
+        waiting[0] = Waiting(1.0, node, -1)
         while size:
             size -= 1
             here = waiting[size]
@@ -288,15 +293,16 @@ cdef class SoftTree(SoftNodes):
 
     # ----------------------------------------------------------------------- prediction
 
-    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+    cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
+                            Prediction* out) noexcept nogil:
         cdef double response = 0.0
         if self.is_regression or self.n_classes <= 2:
-            self._respond_to(self._view(row), scratch, 0, 1, &response)
+            self._respond_to(node, self._view(row), scratch, 0, 1, &response)
             self._answer(&response, out)
         elif out.shares == NULL:
-            out.label = self._most_likely(self._view(row), scratch)
+            out.label = self._most_likely(node, self._view(row), scratch)
         else:
-            self._respond_to(self._view(row), scratch, 0, self.n_classes, out.shares)
+            self._respond_to(node, self._view(row), scratch, 0, self.n_classes, out.shares)
             self._answer(out.shares, out)
 
     cdef void _answer(self, const double* response, Prediction* out) noexcept nogil:
@@ -327,14 +333,14 @@ cdef class SoftTree(SoftNodes):
         for c in range(self.n_classes, self.context.n_labels):
             out.shares[c] = 0.0
 
-    cdef int32_t _most_likely(self, const View* x, Scratch* scratch) noexcept nogil:
+    cdef int32_t _most_likely(self, int32_t node, const View* x, Scratch* scratch) noexcept nogil:
         """The class of the largest of many logits."""
         cdef double block[BLOCK]
         cdef double largest = 0.0
         cdef int32_t best = -1, first = 0, n, c
         while first < self.n_classes:
             n = min(BLOCK, self.n_classes - first)
-            self._respond_to(x, scratch, first, n, block)
+            self._respond_to(node, x, scratch, first, n, block)
             for c in range(n):
                 if best < 0 or block[c] > largest:
                     best = first + c
@@ -352,6 +358,90 @@ cdef class SoftTree(SoftNodes):
             if self.scale.factor > 0.0:
                 number += response / self.scale.factor
         return min(max(number, self.low), self.high)
+
+    # --------------------------------------------------------------------- explanation
+
+    cdef list ways(self, const Row* row, Scratch* scratch):
+        cdef Waiting waiting[MAX_DEPTH + 2]
+        cdef Waiting here
+        cdef int32_t size = 1
+        cdef double score, to_left, to_right
+        nodes = []
+        waiting[0] = Waiting(1.0, ROOT, -1)
+        while size:
+            size -= 1
+            here = waiting[size]
+            if self.shape.links[here.node].left < 0:
+                nodes.append((here.node, None, here.reach))
+                continue
+            score = self._gate_score(here.node, self._view(row), scratch)
+            nodes.append((here.node, score, here.reach))
+            divide(here.reach, sigmoid(score), self.routing_threshold, &to_left, &to_right)
+            if to_right > 0.0:
+                waiting[size] = Waiting(to_right, self.shape.links[here.node].right, -1)
+                size += 1
+            if to_left > 0.0:
+                waiting[size] = Waiting(to_left, self.shape.links[here.node].left, -1)
+                size += 1
+        return nodes
+
+    cdef object _blank_response(self, int32_t node, Explanation out):
+        """The response below a node to a row without values."""
+        response = np.zeros(self.outputs)
+        cdef double[::1] view = response
+        self._respond_to(
+            node, self._view(out.blank), out.blank_scratch, 0, self.outputs, &view[0]
+        )
+        return response
+
+    cdef object _gate_parts(self, int32_t node, double score, double reach, const Row* row,
+                            Scratch* scratch, Explanation out):
+        """What the values of a row change in the share that a gate sends to the left."""
+        cdef double blank = self._gate_score(node, self._view(out.blank), out.blank_scratch)
+        cdef double gate = sigmoid(score), blank_gate = sigmoid(blank)
+        cdef double to_left, blank_to_left, to_right
+        divide(reach, gate, self.routing_threshold, &to_left, &to_right)
+        divide(reach, blank_gate, self.routing_threshold, &blank_to_left, &to_right)
+        if to_left == blank_to_left:
+            return 0.0
+        parts = weighted(&self.nodes[node].gate, GATE_WIDTH, self._view(row), scratch)[:, 0]
+        if self.routing_threshold == HARD:
+            # of a gate that turns over, those that turned it
+            parts = pushing(parts, to_left > blank_to_left)
+        elif score != blank:
+            parts = parts * (reach * (gate - blank_gate) / (score - blank))
+        return closed(parts, to_left - blank_to_left) if parts.any() else 0.0
+
+    cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
+        """Gates and leaves add to the response of the tree, and that to what it predicts."""
+        cdef int32_t node, left
+        cdef const View* x = self._view(row)
+        cdef double before = self.said(ROOT, out.blank, out.blank_scratch, out)
+        cdef double after = self.said(ROOT, row, scratch, out)
+        out.add_bias(before)
+        if not x.n or before == after:
+            return out.add_bias(after - before)
+        base = self._blank_response(ROOT, out)
+        parts = np.zeros((x.n, self.outputs))
+        for node, score, reach in self.ways(row, scratch):
+            if score is not None:
+                left = self.shape.links[node].left
+                change = self._blank_response(left, out)
+                change -= self._blank_response(self.shape.links[node].right, out)
+                gates = self._gate_parts(node, score, reach, row, scratch, out)
+                parts += np.multiply.outer(gates, change)
+            elif self.is_linear:
+                products = weighted(&self.nodes[node].leaf, 2 * self.output_capacity, x, scratch)
+                parts += reach * products[:, :self.outputs]
+        if self.is_regression:
+            parts = parts[:, 0]
+        elif self.outputs == 1:
+            parts = softmax_parts(
+                np.append(0.0, base), np.pad(parts, ((0, 0), (1, 0))), out.output
+            )
+        else:
+            parts = softmax_parts(base, parts, out.output)
+        return out.spread(columns_of(x), parts, after - before)
 
     # ------------------------------------------------------------------------- learning
 
