@@ -802,7 +802,8 @@ class StreamTreeMultiTargetRegressor(_NumberTree, base.MultiTargetRegressor):
     def _as_step(self, view: inspection.NodeView, said: Any) -> dict[str, Any]:
         if said is None:
             return {"prediction": view.prediction}
-        return {"prediction": dict(zip(self.targets, said.tolist(), strict=True))}
+        numbers = said.tolist() if self.targets else []
+        return {"prediction": dict(zip(self.targets, numbers, strict=True))}
 
     def _contributions_text(self, explained: dict[Any, Any], x: dict[Any, Any]) -> list[str]:
         lines = []

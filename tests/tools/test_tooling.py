@@ -193,7 +193,8 @@ FLOORS = [
     {"criteria"},
     {"extratree", "lomtree", "modeltree", "nongreedy", "softtree", "selfterminating"},
     {"base"},
-    {"batches", "inspection"},
+    {"batches", "drawing"},
+    {"inspection"},
     {"modelfile", "reading", "scores"},
 ]
 

@@ -1,3 +1,4 @@
+from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.tree cimport Tree
 
@@ -17,6 +18,8 @@ cdef class Ensemble(Tree):
     cdef void pool(self, Scratch* scratch) noexcept nogil
     cdef void judge_members(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil
+    cdef double member_weight(self, Py_ssize_t m) noexcept nogil
+    cdef list member_explanations(self, const Row* row, Scratch* scratch, Explanation out)
     cdef void answer(self, const Scratch* scratch, Prediction* out) noexcept nogil
     cdef dict own_state(self)
     cdef int take_own_state(self, dict state) except -1

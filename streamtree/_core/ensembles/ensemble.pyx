@@ -9,6 +9,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from streamtree._core.store.memory cimport zeroed
+from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.tree cimport Tree
@@ -167,6 +168,40 @@ cdef class Ensemble(Tree):
         for label in range(1, self.context.n_labels):
             if scratch.shares[label] > scratch.shares[out.label]:
                 out.label = label
+
+    # ----------------------------------------------------------------------- explanation
+
+    cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
+                            Prediction* out) noexcept nogil:
+        """An ensemble has no nodes but those of its members."""
+        self.predict(row, scratch, out)
+
+    cdef list ways(self, const Row* row, Scratch* scratch):
+        return []
+
+    cdef double member_weight(self, Py_ssize_t m) noexcept nogil:
+        """The share of a member in what is said."""
+        return 1.0 / self.n_members
+
+    cdef list member_explanations(self, const Row* row, Scratch* scratch, Explanation out):
+        """What every member says, explained on its own."""
+        cdef Explanation part
+        cdef Py_ssize_t m
+        parts = []
+        for m in range(self.n_members):
+            part = Explanation(out.output, out.room.shape[0] - 1)
+            part.describe(out.blank, &out.blank_scratch[self.places[m]], out)
+            self.member(m).explain(row, &scratch[self.places[m]], part)
+            parts.append(part)
+        return parts
+
+    cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
+        """The explanations of the members, each with its weight."""
+        cdef Explanation part
+        cdef Py_ssize_t m
+        for m, part in enumerate(self.member_explanations(row, scratch, out)):
+            out.add(part.bias, part.columns, self.member_weight(m))
+        return 0
 
     # ----------------------------------------------------------------------- the whole of it
 

@@ -1,23 +1,40 @@
 """Pools that learn how much every member has to say."""
 
 cimport cython
-from libc.math cimport sqrt
+from libc.math cimport fabs, log, sqrt
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
 from streamtree._core.ensembles.ensemble cimport Ensemble
-from streamtree._core.kernels.losses cimport softmax
+from streamtree._core.kernels.losses cimport sigmoid, softmax
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
 from streamtree._core.kernels.pooling cimport (
     Say, in_deviations, move_exponent, move_weight, share_out, slope_of, take_logs,
 )
+from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.memory cimport zeroed
-from streamtree._core.stream.row cimport Example, Scratch
+from streamtree._core.stream.row cimport Example, Row, Scratch
 
 import numpy as np
 
 from streamtree._core.store.state import check_finite, require
+
+
+# a probability nearer to 0 or 1 counts as this far
+cdef double LEAST_ODDS = 1e-12
+
+
+cdef double log_odds(double share) noexcept nogil:
+    share = min(max(share, LEAST_ODDS), 1.0 - LEAST_ODDS)
+    return log(share / (1.0 - share))
+
+
+cdef double odds_slope(double before, double after) noexcept nogil:
+    """By how much log-odds change with a share, on the way from one to another."""
+    if fabs(after - before) > 1e-9:
+        return (log_odds(after) - log_odds(before)) / (after - before)
+    return 1.0 / max(before * (1.0 - before), LEAST_ODDS)
 
 
 cdef class _Pool(Ensemble):
@@ -90,6 +107,26 @@ cdef class LogLinearPool(_Pool):
                 scratch.shares[label] += weight * logs[label]
         softmax(scratch.shares, n)
 
+    cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
+        """Log-odds of the members, times their exponents, sum to those of the pool of two labels.
+
+        Of more labels it is taken to be so, and the rest is spread.
+        """
+        cdef Explanation part
+        cdef Py_ssize_t m
+        cdef double bias = 0.0, said = self.said(0, row, scratch, out), slope
+        total = {}
+        for m, part in enumerate(self.member_explanations(row, scratch, out)):
+            slope = self.says[m].weight * odds_slope(part.bias, part.total())
+            bias += self.says[m].weight * log_odds(part.bias)
+            for column, amount in part.columns.items():
+                total[column] = total.get(column, 0.0) + slope * amount
+        bias = sigmoid(bias)
+        out.add_bias(bias)
+        return out.spread(
+            np.array(list(total), dtype=np.int32), np.array(list(total.values())), said - bias
+        )
+
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
         cdef Py_ssize_t m
         cdef double slope
@@ -112,6 +149,9 @@ cdef class LinearPool(_Pool):
         scratch.shares[0] = 0.0
         for m in range(self.n_members):
             scratch.shares[0] += self.says[m].weight * scratch[self.places[m]].shares[0]
+
+    cdef double member_weight(self, Py_ssize_t m) noexcept nogil:
+        return self.says[m].weight
 
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
         cdef Py_ssize_t m

@@ -40,6 +40,18 @@ cdef class Explanation:
         self.bias += self.weight * amount
         return 0
 
+    cdef int add(self, double bias, dict columns, double weight) except -1:
+        """Add another explanation, with a weight."""
+        self.add_bias(weight * bias)
+        weight *= self.weight
+        for column, amount in columns.items():
+            self.columns[column] = self.columns.get(column, 0.0) + weight * amount
+        return 0
+
+    cdef double total(self):
+        """What it all sums to: what is said."""
+        return self.bias + sum(self.columns.values())
+
     cdef int spread(self, object columns, object parts, double difference) except -1:
         """Hand a difference of the prediction to columns, in proportion to their parts in it.
 

@@ -423,7 +423,7 @@ cdef class HistogramLeaves(LeafModels):
                 return out.add_bias(difference)
             parts = softmax_parts(base, parts, place)
         else:
-            parts = parts[:, 0]
+            parts = parts[:, 0] * sqrt(moments_variance(&self.targets))
         return out.spread(columns_of(view), parts, difference)
 
     cdef tuple scores(self, int32_t node, const Row* row, Scratch* scratch, int who):

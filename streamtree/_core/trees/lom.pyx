@@ -757,6 +757,9 @@ cdef class LomTree(Tree):
             node = self._child(node, self._score(node, view, scratch, &inputs) > 0.0)
         return node
 
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        self.predict_below(ROOT, row, scratch, out)
+
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
         node = self._leaf_below(node, row, scratch)

@@ -131,6 +131,9 @@ cdef class ModelTree(Tree):
                 node = self.links.links[node].left
         return node
 
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        self.predict_below(ROOT, row, scratch, out)
+
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
         node = self._leaf_below(node, row)

@@ -15,9 +15,10 @@ from streamtree._core.stream.row cimport PLAIN, Example, Prediction, Row, Scratc
 import numpy as np
 
 cdef class Tree:
-    """The base of all trees. A family implements `learn`, `predict_below`, `path`, and its state.
+    """The base of all trees. A family implements `learn`, `predict`, `path`, and its state.
 
-    For explanations it also implements `pushes` and `leaf_weight`, and sets `frame`.
+    So that its predictions are explained by their columns it also implements `predict_below`,
+    `pushes` and `leaf_weight`, and sets `frame`.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -59,11 +60,11 @@ cdef class Tree:
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         """Say what a row is; changes nothing but `out` and the scratch."""
-        self.predict_below(0, row, scratch, out)
 
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
         """Say what a row is that has come to a node, whatever the tests above would answer."""
+        self.predict(row, scratch, out)
 
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
         """The node in which a row ends."""
@@ -132,6 +133,8 @@ cdef class Tree:
         """
         cdef int32_t node
         cdef double before
+        if self.frame is None:
+            return out.add_bias(self.said(0, row, scratch, out))
         steps = self.path(row, scratch)
         means = self.means([node for node, _ in steps], out)
         out.add_bias(means[0])

@@ -299,6 +299,9 @@ cdef class ObliqueNodes(Tree):
             return 0.0
         return 0.5 * (difference / deviation) * (difference / deviation)
 
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        self.predict_below(ROOT, row, scratch, out)
+
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
         self.answer(self.leaf_below(node, self.view_of(row), scratch), out)

@@ -185,6 +185,9 @@ cdef class PredictionTree(PredictionNodes):
 
     # --------------------------------------------------------------------- one example
 
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        self.predict_below(ROOT, row, scratch, out)
+
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
         node = self.leaf_below(node, &row.listed)

@@ -293,6 +293,9 @@ cdef class SoftTree(SoftNodes):
 
     # ----------------------------------------------------------------------- prediction
 
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        self.predict_below(ROOT, row, scratch, out)
+
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
         cdef double response = 0.0
@@ -434,7 +437,7 @@ cdef class SoftTree(SoftNodes):
                 products = weighted(&self.nodes[node].leaf, 2 * self.output_capacity, x, scratch)
                 parts += reach * products[:, :self.outputs]
         if self.is_regression:
-            parts = parts[:, 0]
+            parts = parts[:, 0] / (1.0 if self.is_paper else self.scale.factor or 1.0)
         elif self.outputs == 1:
             parts = softmax_parts(
                 np.append(0.0, base), np.pad(parts, ((0, 0), (1, 0))), out.output
