@@ -140,13 +140,15 @@ class TreeDrawing:
             If matplotlib is not installed.
 
         """
-        figure = self.plot().figure
-        figure.savefig(path, dpi=150, facecolor="white")
+        self._figure().savefig(path, dpi=150, facecolor="white")
+
+    def _figure(self) -> Any:
+        return self.plot().figure
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """The picture for notebooks, or the source where no picture can be made."""
         try:
-            figure = self.plot().figure
+            figure = self._figure()
         except ImportError:
             return {"text/plain": self.source}
         picture = io.StringIO()
@@ -163,16 +165,16 @@ class _Colours:
     def __init__(self, views: Sequence[NodeView], max_depth: int | None) -> None:
         drawn = [view for view in views if max_depth is None or view.depth <= max_depth]
         weights: dict[Any, float] = {}
-        numbers = []
         for view in drawn:
             if view.shares:
                 weights[view.prediction] = weights.get(view.prediction, 0.0) + view.weight
-            elif view.prediction is not None and _number(view.prediction) is not None:
-                numbers.append(_number(view.prediction))
+        found = [_number(view.prediction) for view in drawn if not view.shares]
+        numbers = [number for number in found if number is not None]
         ranked = sorted(weights, key=lambda label: (-weights[label], repr(label)))
         self.by_label = dict(zip(ranked, _PALETTE, strict=False))
         self.n_labels = len({label for view in drawn for label in view.shares})
-        self.low, self.high = min(numbers, default=0.0), max(numbers, default=0.0)
+        self.low: float = min(numbers, default=0.0)
+        self.high: float = max(numbers, default=0.0)
 
     def of(self, view: NodeView) -> Colour:
         """Stronger the purer a node is; from blue to orange for numbers from low to high."""
@@ -180,7 +182,7 @@ class _Colours:
             first, second = [*sorted(view.shares.values(), reverse=True), 0.0][:2]
             purity = (first - second) / (1.0 - second) if second < 1.0 else 0.0
             return _blend(self.of_label(view.prediction), purity)
-        number = None if view.prediction is None else _number(view.prediction)
+        number = _number(view.prediction)
         if number is None or self.high <= self.low:
             return _blend(_GREY, 0.0)
         place = 2.0 * (number - self.low) / (self.high - self.low) - 1.0

@@ -329,8 +329,9 @@ def path_text(
         lines.append(f"{indent}node {view.node}{words}: {said(step)}")
         if step["score"] is None:
             continue
-        below = steps[place + 1]["node"] if place + 1 < len(steps) else None
-        goes = f", goes {views[below].branch}" if step["share"] == 1.0 and below in views else ""
+        goes = ""
+        if step["share"] == 1.0 and place + 1 < len(steps) and steps[place + 1]["share"] == 1.0:
+            goes = f", goes {views[steps[place + 1]['node']].branch}"
         if view.feature is None:
             goes = f" is {step['score']:.6g}{goes}"
         else:
