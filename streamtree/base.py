@@ -251,13 +251,13 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
         or below the mean, or of a category. The leaves themselves are asked. With several targets
         it is the mean of the shares for each.
         """
-        views = self._views()
-        effects = [inspection.split_effects(views)]
-        if self._core.tree.has_leaf_models:
-            effects.append(inspection.leaf_effects(
-                views, self._outline(), functools.partial(measure_moves, self._core),
-                len(self._core.labels.labels) if hasattr(self._core, "labels") else 1,
-            ))  # fmt: skip
+        with self._core.intake.lock.reading():
+            views = self._views()
+            effects = [inspection.split_effects(views)]
+            if self._core.tree.has_leaf_models:
+                effects.append(inspection.leaf_effects(
+                    views, self._outline(), functools.partial(measure_moves, self._core)
+                ))  # fmt: skip
         return inspection.importances(*effects)
 
     def decision_path(self, x: dict[Any, Any]) -> list[dict[str, Any]]:
@@ -280,7 +280,8 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
           below. A classifier also gives its `probability`.
 
         """
-        return self._path(x, {view.node: view for view in self._views()})
+        with self._core.intake.lock.reading():
+            return self._path(x, {view.node: view for view in self._views()})
 
     def _path(
         self, x: dict[Any, Any], views: dict[int, inspection.NodeView]
@@ -318,12 +319,13 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
         It is `decision_path` and `contributions_one` in words; the last line says what
         `predict_one` says.
         """
-        if not self._core.features.names and self._core.intake.scaler.snapshot()["rows"] == 0:
-            return "Nothing has been learned yet: the tree is a single empty leaf."
-        views = {view.node: view for view in self._views()}
-        steps = self._path(x, views)
+        with self._core.intake.lock.reading():
+            if not self._core.features.names and self._core.intake.scaler.snapshot()["rows"] == 0:
+                return "Nothing has been learned yet: the tree is a single empty leaf."
+            views = {view.node: view for view in self._views()}
+            steps, made_of = self._path(x, views), self.contributions_one(x)
         lines = inspection.path_text(steps, views, x, counts=self._counts_examples)
-        lines += self._contributions_text(self.contributions_one(x), x)
+        lines += self._contributions_text(made_of, x)
         return "\n".join([*lines, f"predicts {inspection.said(steps[-1])}"])
 
     def _contributions_text(self, explained: dict[Any, Any], x: dict[Any, Any]) -> list[str]:
@@ -471,14 +473,15 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         {'empty_server_form_handler': 0.19, 'is_popular': 0.09}
 
         """
-        if label is None:
-            label = self.predict_one(x)
+        with self._core.intake.lock.reading():
             if label is None:
-                return {"label": None, "score": 0.0, "bias": 0.0, "features": {}}
-        number = number_of(self._core, label)
-        if number < 0:
-            raise ValueError(f"label {label!r} was never learned")
-        return {"label": self.labels[number], **self._contributions(x, number)}
+                label = self.predict_one(x)
+                if label is None:
+                    return {"label": None, "score": 0.0, "bias": 0.0, "features": {}}
+            number = number_of(self._core, label)
+            if number < 0:
+                raise ValueError(f"label {label!r} was never learned")
+            return {"label": self.labels[number], **self._contributions(x, number)}
 
     def _as_view(self, outputs: list[float]) -> dict[str, Any]:
         if not outputs:
@@ -794,7 +797,8 @@ class StreamTreeMultiTargetRegressor(_NumberTree, base.MultiTargetRegressor):
 
     def contributions_one(self, x: dict[Any, Any]) -> dict[Any, Any]:
         """What the predicted numbers are made of: as for a single target, a dict by target."""
-        return {name: self._contributions(x, i) for i, name in enumerate(self.targets)}
+        with self._core.intake.lock.reading():
+            return {name: self._contributions(x, i) for i, name in enumerate(self.targets)}
 
     def _as_view(self, outputs: list[float]) -> dict[str, Any]:
         return {"prediction": dict(zip(self.targets, outputs, strict=True))} if outputs else {}

@@ -171,7 +171,7 @@ class _Colours:
         found = [_number(view.prediction) for view in drawn if not view.shares]
         numbers = [number for number in found if number is not None]
         ranked = sorted(weights, key=lambda label: (-weights[label], repr(label)))
-        self.by_label = dict(zip(ranked, _PALETTE, strict=False))
+        self.by_label: dict[Any, Colour] = dict(zip(ranked, _PALETTE, strict=False))
         self.n_labels = len({label for view in drawn for label in view.shares})
         self.low: float = min(numbers, default=0.0)
         self.high: float = max(numbers, default=0.0)
@@ -221,7 +221,7 @@ def _number(prediction: Any) -> float | None:
 def _blend(colour: Colour, strength: float) -> Colour:
     part = _FAINTEST + (_STRONGEST - _FAINTEST) * min(max(strength, 0.0), 1.0)
     red, green, blue = (1.0 - part * (1.0 - value) for value in colour)
-    return red, green, blue
+    return (red, green, blue)
 
 
 # ------------------------------------------------------------------------------ boxes

@@ -273,13 +273,13 @@ def _is_value(row: Mapping[Any, Any]) -> bool:
 
 
 def leaf_effects(
-    views: Sequence[NodeView], state: Mapping[str, Any], measure_moves: Any, n_outputs: int
+    views: Sequence[NodeView], state: Mapping[str, Any], measure_moves: Any
 ) -> dict[Any, Any]:
     """By how much the columns move what the models of leaves say; as `split_effects`.
 
     `measure_moves` is that of the core: it asks the leaves themselves, of rows with one value each.
     """
-    asked = probes(state)
+    asked, n_outputs = probes(state), len(state.get("labels") or state.get("targets") or " ")
     leaves = sorted((view for view in views if view.is_leaf), key=lambda view: -view.weight)
     most = _MOST_ASKED // max(1, len(asked) * (20 + n_outputs))
     leaves, total = leaves[: max(1, most)], sum(view.weight for view in leaves)
