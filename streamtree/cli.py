@@ -760,7 +760,7 @@ def _predictions(model: Any, chunk: Chunk, proba: bool) -> dict[Any, list[Any]]:
     "--draw", type=click.Path(dir_okay=False), metavar="FILE",
     help="Draw the tree: .svg, .png, .pdf, or .dot.",
 )
-@click.option("--max-depth", type=click.IntRange(0), metavar="N", help="Draw no deeper.")
+@click.option("--max-depth", type=click.IntRange(0), metavar="N", help="Draw no deeper than this (4).")
 @click.option("--importances", is_flag=True, help="How much each column counts.")
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON, with the tree.")
 def inspect(model: str, **options: Any) -> None:
@@ -798,17 +798,14 @@ def inspect(model: str, **options: Any) -> None:
 
 def _draw_tree(model: Any, path: str, max_depth: int | None) -> None:
     _check_folder(path)
-    drawing = model.draw(max_depth)
-    stem, ending = os.path.splitext(path)
-    if ending in (".dot", ".gv"):
+    drawing = model.draw() if max_depth is None else model.draw(max_depth)
+    if path.endswith((".dot", ".gv")):
         Path(path).write_text(drawing.source)
         return
     try:
-        drawing.render(stem, format=ending[1:])
-    except ImportError:
-        raise
-    except Exception as error:  # the program dot has its own errors
-        raise DataError(f"cannot draw {path}: {error}; a .dot file needs no graphviz") from error
+        drawing.save(path)
+    except (OSError, ValueError) as error:  # a kind of picture that matplotlib does not know
+        raise DataError(f"cannot draw {path}: {error}") from error
 
 
 # ------------------------------------------------------------------------------- info

@@ -69,7 +69,7 @@ class _ExtraTree(StreamTree):
         }
 
     def _views(self) -> list[inspection.NodeView]:
-        state = self._core.snapshot()
+        state = self._outline()
         tree, names = state["tree"]["grown"], state["features"]
         nodes = tree["nodes"]
         ends = np.cumsum(nodes["n_labels"]).tolist()
@@ -77,16 +77,19 @@ class _ExtraTree(StreamTree):
         views = []
         for node, (fields, end) in enumerate(zip(nodes.tolist(), ends, strict=True)):
             column, threshold, left, parent, weight, n_labels = fields[:6]
-            test, strengths = "", {}
+            test = {}
             if left >= 0:
-                strengths = {names[column]: 1.0}
-                test = _in_words(names[column], threshold, fields[-1])
+                test = {
+                    "test": _in_words(names[column], threshold, fields[-1]),
+                    "strengths": {names[column]: 1.0},
+                    "feature": inspection.feature_of(names[column]),
+                }
             branch = ""
             if parent >= 0:
                 branch = "no" if nodes["left"][parent] == node else "yes"
             labels = tree["labels"][end - n_labels : end].tolist()
             views.append(inspection.NodeView(
-                node, parent, depths[node], branch, test, strengths, weight,
+                node, parent, depths[node], branch, weight=weight, **test,
                 **self._said(state, self._core.measure("said", node), labels),
             ))  # fmt: skip
         return views
@@ -97,11 +100,12 @@ class _ExtraTree(StreamTree):
 
 
 def _in_words(name: Any, threshold: float, missing_right: int) -> str:
+    words = inspection.column_text(name)
     if isinstance(name, Category):
-        return f"{name.name} is {name.value!r}"
+        return words
     if threshold == np.finfo(np.float32).max:
-        return f"{name} is missing"
-    return f"{name} > {threshold:.6g}" + (" or missing" if missing_right else "")
+        return f"{words} is missing"
+    return f"{words} > {threshold:.6g}" + (" or missing" if missing_right else "")
 
 
 class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):

@@ -114,7 +114,7 @@ cdef class LogLinearPool(_Pool):
         """
         cdef Explanation part
         cdef Py_ssize_t m
-        cdef double bias = 0.0, said = self.said(0, row, scratch, out), slope
+        cdef double bias = 0.0, said = self.output_below(0, row, scratch, out), slope
         total = {}
         for m, part in enumerate(self.member_explanations(row, scratch, out)):
             slope = self.says[m].weight * odds_slope(part.bias, part.total())

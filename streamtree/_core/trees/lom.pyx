@@ -858,8 +858,8 @@ cdef class LomTree(Tree):
     cdef double leaf_weight(self, int32_t node) noexcept nogil:
         return self.nodes[node].stats.votes
 
-    cdef double said(self, int32_t node, const Row* row, Scratch* scratch,
-                     Explanation out) noexcept:
+    cdef double output_below(self, int32_t node, const Row* row, Scratch* scratch,
+                             Explanation out) noexcept:
         cdef const LomNode* stats
         cdef const Table* table
         cdef double votes
@@ -867,7 +867,7 @@ cdef class LomTree(Tree):
         node = self._leaf_below(node, row, scratch)
         stats, table = &self.nodes[node].stats, &self.nodes[node].classes
         if stats.has_model:
-            return Tree.said(self, node, row, scratch, out)
+            return Tree.output_below(self, node, row, scratch, out)
         # one of maybe thousands of shares, as `_say` has it
         slot = table_find(table, out.output)
         votes = table.records[<size_t> slot * CLASS_WIDTH] if slot >= 0 else 0.0

@@ -32,8 +32,8 @@ cdef class Tree:
     cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch)
     cdef double leaf_weight(self, int32_t node) noexcept nogil
     cdef list means(self, list path, Explanation out)
-    cdef double said(self, int32_t node, const Row* row, Scratch* scratch,
-                     Explanation out) noexcept
+    cdef double output_below(self, int32_t node, const Row* row, Scratch* scratch,
+                             Explanation out) noexcept
     cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1
     cdef int explain_leaf(self, int32_t node, const Row* row, Scratch* scratch,
                           Explanation out, double difference) except -1

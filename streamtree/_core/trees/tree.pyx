@@ -18,7 +18,7 @@ cdef class Tree:
     """The base of all trees. A family implements `learn`, `predict`, `path`, and its state.
 
     So that its predictions are explained by their columns it also implements `predict_below`,
-    `pushes` and `leaf_weight`, and sets `frame`.
+    `pushes`, and `leaf_weight` with `frame` or `means`.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -89,8 +89,8 @@ cdef class Tree:
         """The weight of the examples in a leaf."""
         return 1.0
 
-    cdef double said(self, int32_t node, const Row* row, Scratch* scratch,
-                     Explanation out) noexcept:
+    cdef double output_below(self, int32_t node, const Row* row, Scratch* scratch,
+                             Explanation out) noexcept:
         """The share or number that is explained, as predicted from a node on."""
         cdef Prediction prediction
         prediction.label = -1
@@ -101,16 +101,21 @@ cdef class Tree:
     cdef list means(self, list path, Explanation out):
         """What is said at the nodes of a path on average: of rows without values, by the leaves.
 
-        Each leaf counts by its weight; a node without any says what the one above it says.
+        Each leaf counts by its weight; a node without any says what the one above it says. None:
+        contributions of columns are not to be had.
         """
-        cdef const Link* links = self.frame.links
+        cdef const Link* links
         cdef int32_t node, parent
+        if self.frame is None:
+            # nothing is known of it but what it predicts
+            return None
+        links = self.frame.links
         sums, weights = np.zeros(self.frame.size), np.zeros(self.frame.size)
         cdef double[::1] total = sums, weight = weights
         for node in np.argsort(-self.frame.depths(), kind="stable").tolist():
             if links[node].left < 0:
                 weight[node] = self.leaf_weight(node)
-                total[node] = self.said(node, out.blank, out.blank_scratch, out) * weight[node]
+                total[node] = self.output_below(node, out.blank, out.blank_scratch, out) * weight[node]
             parent = links[node].parent
             if parent >= 0:
                 total[parent] += total[node]
@@ -118,7 +123,7 @@ cdef class Tree:
         means = []
         for node in path:
             if links[node].left < 0 or not weight[0] > 0.0:
-                means.append(self.said(node, out.blank, out.blank_scratch, out))
+                means.append(self.output_below(node, out.blank, out.blank_scratch, out))
             elif weight[node] > 0.0:
                 means.append(total[node] / weight[node])
             else:
@@ -133,17 +138,17 @@ cdef class Tree:
         """
         cdef int32_t node
         cdef double before
-        if self.frame is None:
-            return out.add_bias(self.said(0, row, scratch, out))
         steps = self.path(row, scratch)
         means = self.means([node for node, _ in steps], out)
+        if means is None:
+            return out.add_bias(self.output_below(0, row, scratch, out))
         out.add_bias(means[0])
         for (node, score), before, after in zip(steps, means, means[1:]):
             if after != before:
                 columns, parts = self.pushes(node, score, row, scratch)
                 out.spread(columns, parts, after - before)
         node, before = steps[len(steps) - 1][0], means[len(means) - 1]
-        after = self.said(node, row, scratch, out)
+        after = self.output_below(node, row, scratch, out)
         if after == before:
             return 0
         return self.explain_leaf(node, row, scratch, out, after - before)

@@ -50,7 +50,7 @@ cdef class ExtraNodes:
     cdef int reserve(self, int32_t size) except -1 nogil
     cdef int32_t split(self, int32_t node, int32_t column, float threshold,
                        bint missing_right) except -1 nogil
-    cdef int32_t descend(self, const float* table) noexcept nogil
+    cdef int32_t descend(self, int32_t node, const float* table) noexcept nogil
     cdef int add_label(self, int32_t node, int32_t label, float weight) except -1 nogil
     cdef void add_number(self, int32_t node, double number, float weight) noexcept nogil
     cdef int keep(self, int32_t node, uint32_t row) except -1 nogil

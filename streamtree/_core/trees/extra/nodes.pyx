@@ -91,10 +91,9 @@ cdef class ExtraNodes:
         self.nodes[node].left = left
         return left
 
-    cdef int32_t descend(self, const float* table) noexcept nogil:
-        """The leaf of a row."""
-        cdef int32_t node = ROOT
-        cdef const ExtraNode* here = &self.nodes[ROOT]
+    cdef int32_t descend(self, int32_t node, const float* table) noexcept nogil:
+        """The leaf of a row that has come to a node."""
+        cdef const ExtraNode* here = &self.nodes[node]
         while here.left >= 0:
             node = here.left + goes_right(here, table[here.column])
             here = &self.nodes[node]

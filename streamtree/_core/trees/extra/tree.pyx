@@ -5,6 +5,7 @@ from libc.math cimport ceil, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from streamtree._core.kernels.rng cimport next_random, splitmix64
+from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport (
     LISTED, TABLE, Example, Prediction, Row, Scratch,
@@ -83,10 +84,14 @@ cdef class ExtraTree(Tree):
     # ------------------------------------------------------------------------- one example
 
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
-        return self.nodes.descend(row.table)
+        return self.nodes.descend(ROOT, row.table)
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
-        self._answer(self.nodes.descend(row.table), scratch, out)
+        self._answer(self.nodes.descend(ROOT, row.table), scratch, out)
+
+    cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
+                            Prediction* out) noexcept nogil:
+        self._answer(self.nodes.descend(node, row.table), scratch, out)
 
     cdef void _answer(self, int32_t node, Scratch* scratch, Prediction* out) noexcept nogil:
         """What a leaf says."""
@@ -103,7 +108,7 @@ cdef class ExtraTree(Tree):
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
-        cdef int32_t node = self.nodes.descend(row.table)
+        cdef int32_t node = self.nodes.descend(ROOT, row.table)
         if out != NULL:
             self._answer(node, scratch, out)
         if self.owns_window:
@@ -250,11 +255,23 @@ cdef class ExtraTree(Tree):
             here = &self.nodes.nodes[node]
         return [*nodes, (node, None)]
 
+    cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
+        return np.array([self.nodes.nodes[node].column]), np.ones(1)
+
+    cdef list means(self, list path, Explanation out):
+        """Inner nodes have counts of their own."""
+        if self.has_numbers:
+            return [self.said(node) for node in path]
+        return [float(self.said(node)[out.output]) for node in path]
+
     # -------------------------------------------------------------------------------- state
+
+    cdef dict outline(self):
+        return {"grown": self.nodes.state()}
 
     cdef dict state(self):
         state = {
-            "grown": self.nodes.state(),
+            **self.outline(),
             "growth": self.growth.state(),
             "random": self.random,
             "next_growth": self.next_growth,

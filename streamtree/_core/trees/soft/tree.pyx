@@ -419,8 +419,8 @@ cdef class SoftTree(SoftNodes):
         """Gates and leaves add to the response of the tree, and that to what it predicts."""
         cdef int32_t node, left
         cdef const View* x = self._view(row)
-        cdef double before = self.said(ROOT, out.blank, out.blank_scratch, out)
-        cdef double after = self.said(ROOT, row, scratch, out)
+        cdef double before = self.output_below(ROOT, out.blank, out.blank_scratch, out)
+        cdef double after = self.output_below(ROOT, row, scratch, out)
         out.add_bias(before)
         if not x.n or before == after:
             return out.add_bias(after - before)
