@@ -760,7 +760,7 @@ def _predictions(model: Any, chunk: Chunk, proba: bool) -> dict[Any, list[Any]]:
     "--draw", type=click.Path(dir_okay=False), metavar="FILE",
     help="Draw the tree: .svg, .png, .pdf, or .dot.",
 )
-@click.option("--max-depth", type=click.IntRange(0), metavar="N", help="Draw no deeper than this (4).")
+@click.option("--max-depth", type=click.IntRange(0), metavar="N", help="Draw no deeper (4).")
 @click.option("--importances", is_flag=True, help="How much each column counts.")
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON, with the tree.")
 def inspect(model: str, **options: Any) -> None:

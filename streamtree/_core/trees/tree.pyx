@@ -106,6 +106,7 @@ cdef class Tree:
         """
         cdef const Link* links
         cdef int32_t node, parent
+        cdef double said
         if self.frame is None:
             # nothing is known of it but what it predicts
             return None
@@ -115,7 +116,8 @@ cdef class Tree:
         for node in np.argsort(-self.frame.depths(), kind="stable").tolist():
             if links[node].left < 0:
                 weight[node] = self.leaf_weight(node)
-                total[node] = self.output_below(node, out.blank, out.blank_scratch, out) * weight[node]
+                said = self.output_below(node, out.blank, out.blank_scratch, out)
+                total[node] = weight[node] * said
             parent = links[node].parent
             if parent >= 0:
                 total[parent] += total[node]
