@@ -1,0 +1,293 @@
+"""The learners as scikit-learn's estimators, under their own names.
+
+    from streamtree.sklearn import ModelTreeClassifier
+
+Every classifier and every regressor of one number is here, with the same parameters. `fit` learns
+the rows once, in random order unless `shuffle=False`; `partial_fit` learns them as they come. Rows
+are arrays, sparse matrices, or frames, whose strings and categories are categories; NaN is missing.
+Needs scikit-learn.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+import streamtree
+from streamtree.base import StreamTreeClassifier, StreamTreeRegressor, public_estimators
+
+
+class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """What classifiers and regressors share.
+
+    Attributes
+    ----------
+    model_
+        The learner that was fitted, with all its own methods.
+    feature_importances_
+        An array with a number for every column; they sum to 1.
+    n_features_in_, feature_names_in_
+        As in all estimators of scikit-learn.
+
+    """
+
+    _estimator: Any
+    _frame_backend: Any = None
+
+    def __sklearn_tags__(self) -> Tags:
+        """What it takes: missing values, sparse matrices, strings and categories in frames."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.sparse = True
+        return tags
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn all rows anew.
+
+        Parameters
+        ----------
+        X
+            Of shape (n_rows, n_features).
+        y
+            n_rows labels, or numbers.
+        sample_weight
+            n_rows weights, at least 0.
+
+        """
+        X, y, weights = self._checked(X, y, sample_weight, reset=True)
+        model = self._new_model()
+        if self.shuffle:
+            order = check_random_state(self._seed()).permutation(len(y))
+            X, y = _taken(X, order), y[order]
+            weights = None if weights is None else weights[order]
+        model.learn_many(X, y, weights)
+        self.model_ = model
+        return self
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        is_new = not hasattr(self, "model_")
+        X, y, weights = self._checked(X, y, sample_weight, reset=is_new)
+        if is_new:
+            self.model_ = self._new_model()
+        for name in self.model_._get_params():
+            # what set_params changed since; a parameter that is fixed says so
+            if getattr(self.model_, name) != getattr(self, name):
+                setattr(self.model_, name, getattr(self, name))
+        self.model_.learn_many(X, y, weights)
+        return self
+
+    def _new_model(self) -> Any:
+        names = inspect.signature(self._estimator).parameters
+        return self._estimator(**{name: getattr(self, name) for name in names})
+
+    def _seed(self) -> int:
+        seed = getattr(self, "seed", None)
+        return 0 if seed is None else int(seed) % 2**32
+
+    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Any, Any]:
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None")
+        X = self._rows(X, reset)
+        y = self._targets(column_or_1d(y, warn=True))
+        if len(y) != X.shape[0]:
+            raise ValueError(f"X has {X.shape[0]} rows, y has {len(y)}")
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+        return X, y, weights
+
+    def _rows(self, X: Any, reset: bool) -> Any:
+        """X as a learner takes it; columns go by their names where they have some."""
+        if not hasattr(X, "columns"):
+            X = validate_data(
+                self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan",
+                dtype=[np.float64, np.float32, np.uint8],
+            )  # fmt: skip
+            names = getattr(self, "feature_names_in_", None)
+            return X if names is None or hasattr(X, "tocsr") else self._named(X, names)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if not X.shape[0]:
+            raise ValueError(f"Found array with 0 sample(s) (shape={X.shape})")
+        if not hasattr(self, "feature_names_in_"):
+            # a frame whose names are no strings: its columns go by their places, as everywhere
+            return self._rows(np.asarray(X), reset)
+        if reset:
+            import narwhals.stable.v2 as nw
+
+            self._frame_backend = nw.from_native(X, eager_only=True).implementation
+        return X
+
+    def _named(self, X: NDArray[Any], names: Sequence[str]) -> Any:
+        import narwhals.stable.v2 as nw
+
+        return nw.from_numpy(X, list(names), backend=self._frame_backend).to_native()
+
+    @property
+    def feature_importances_(self) -> NDArray[np.float64]:
+        """The share of every column in the tests of the tree."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        places = {name: i for i, name in enumerate(names)}
+        shares = np.zeros(self.n_features_in_)
+        for feature, share in self.model_.feature_importances().items():
+            # a category is one of its column's
+            shares[places[getattr(feature, "name", feature)]] += share
+        return shares
+
+
+class _WrappedClassifier(ClassifierMixin, _Wrapped):  # type: ignore[misc]
+    """Labels are those of y; `classes_` has them in order."""
+
+    classes_: NDArray[Any]
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn all rows anew.
+
+        Parameters
+        ----------
+        X
+            Of shape (n_rows, n_features).
+        y
+            n_rows labels.
+        sample_weight
+            n_rows weights, at least 0.
+
+        """
+        if hasattr(self, "classes_"):
+            del self.classes_
+        return super().fit(X, y, sample_weight)
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn more rows, as they come.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in `fit`.
+        classes
+            All labels there will be, in the first call. Without them, labels may be new at any
+            time, and `classes_` grows.
+
+        """
+        if classes is not None:
+            given = np.unique(classes)
+            if hasattr(self, "classes_") and not np.array_equal(given, self.classes_):
+                raise ValueError(f"classes={classes!r} differ from those before: {self.classes_}")
+            self.classes_ = given
+            self._are_given = True
+        return self._partial_fit(X, y, sample_weight)
+
+    def _targets(self, y: Any) -> Any:
+        if y.dtype.kind not in "biuUS":  # others may be no labels: the check costs as much again
+            check_classification_targets(y)
+        found = np.unique(y)
+        if not hasattr(self, "classes_"):
+            self.classes_, self._are_given = found, False
+        elif getattr(self, "_are_given", False):
+            if not np.isin(found, self.classes_).all():
+                raise ValueError(f"y has labels that are not in classes={self.classes_}")
+        else:
+            self.classes_ = np.union1d(self.classes_, found)
+        return y
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most likely label of every row."""
+        check_is_fitted(self)
+        said = self.model_.predict_many(self._rows(X, reset=False))
+        return np.asarray(said).astype(self.classes_.dtype, copy=False)
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """The probability of every label, columns in the order of `classes_`."""
+        check_is_fitted(self)
+        shares = np.asarray(self.model_.predict_proba_many(self._rows(X, reset=False)))
+        table = np.zeros((len(shares), len(self.classes_)))
+        table[:, np.searchsorted(self.classes_, self.model_.labels)] = shares
+        return table
+
+
+class _WrappedRegressor(RegressorMixin, _Wrapped):  # type: ignore[misc]
+    """A regressor of one number."""
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn more rows, as they come; the parameters are those of `fit`."""
+        return self._partial_fit(X, y, sample_weight)
+
+    def _targets(self, y: Any) -> Any:
+        if y.dtype.kind not in "biuf":
+            y = y.astype(np.float64)
+        return y
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """The predicted number of every row."""
+        check_is_fitted(self)
+        return np.asarray(self.model_.predict_many(self._rows(X, reset=False)))
+
+
+def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Some rows in another order."""
+    if not hasattr(X, "columns"):
+        return X[rows]
+    import narwhals.stable.v2 as nw
+
+    return nw.from_native(X, eager_only=True)[rows].to_native()
+
+
+def _wrapped(estimator: type[Any], kind: type[_Wrapped]) -> type[_Wrapped]:
+    """The estimator of scikit-learn that has the parameters of one of ours, and `shuffle`."""
+    signature = inspect.signature(estimator)
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    shuffle = inspect.Parameter("shuffle", inspect.Parameter.KEYWORD_ONLY, default=True)
+    full = signature.replace(parameters=[own, *signature.parameters.values(), shuffle])
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        bound = full.bind(self, *args, **kwargs)
+        bound.apply_defaults()
+        for name, value in list(bound.arguments.items())[1:]:
+            setattr(self, name, value)
+
+    __init__.__signature__ = full  # type: ignore[attr-defined]
+    name = estimator.__name__
+    doc = (
+        f"`streamtree.{name}` as an estimator of scikit-learn, with the same parameters.\n\n"
+        "`shuffle=False` lets `fit` learn the rows in their order."
+    )
+    namespace = {
+        "__init__": __init__, "__doc__": doc, "__module__": __name__, "_estimator": estimator,
+    }  # fmt: skip
+    return type(name, (kind,), namespace)
+
+
+def _all_wrapped() -> dict[str, type[_Wrapped]]:
+    kinds = {StreamTreeClassifier: _WrappedClassifier, StreamTreeRegressor: _WrappedRegressor}
+    return {
+        name: _wrapped(estimator, wrapper)
+        for name, estimator in sorted(public_estimators().items())
+        for kind, wrapper in kinds.items()
+        if issubclass(estimator, kind) and getattr(streamtree, name, None) is estimator
+    }
+
+
+# a family that is added is here by itself
+_CLASSES = _all_wrapped()
+globals().update(_CLASSES)
+__all__ = list(_CLASSES)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"streamtree.sklearn has no {name!r}, only {', '.join(__all__)}")

@@ -1,0 +1,178 @@
+"""The learners as scikit-learn's estimators."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from support.estimators import ESTIMATORS
+from support.streams import blobs
+
+pytest.importorskip("sklearn")
+
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import streamtree
+import streamtree.sklearn as wrapped
+from streamtree.base import StreamTreeClassifier, StreamTreeRegressor
+
+WEIGHTS = "learning a row once with weight 2 is not learning it twice, in any online learner"
+NAMES = sorted(
+    each.__name__
+    for each in ESTIMATORS
+    if issubclass(each, (StreamTreeClassifier, StreamTreeRegressor))
+)
+CLASSIFIERS = [name for name in NAMES if name.endswith("Classifier")]
+
+
+def made(name, **params):
+    return getattr(wrapped, name)(**params)
+
+
+@parametrize_with_checks(
+    [made(name) for name in NAMES],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
+    },
+)
+def test_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
+
+
+def test_every_learner_of_one_target_is_there():
+    assert wrapped.__all__ == NAMES
+    with pytest.raises(AttributeError, match=r"only .*ModelTreeClassifier"):
+        _ = wrapped.NoSuchTree
+    for name in NAMES:
+        ours = getattr(streamtree, name)()._get_params()
+        assert made(name).get_params() == {**ours, "shuffle": True}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_shuffling_it_is_the_learner(name):
+    X, y = blobs(300, 3, features=4, spread=2.0)
+    X[::7, 1] = np.nan
+    w = np.random.default_rng(0).integers(1, 4, len(y)).astype(float)
+    y = y if name in CLASSIFIERS else X[:, 0] + y
+    plain = getattr(streamtree, name)()
+    plain.learn_many(X, y, w)
+    fitted = made(name, shuffle=False).fit(X, y, sample_weight=w)
+    parts = made(name)
+    for rows in (slice(0, 120), slice(120, 300)):
+        parts.partial_fit(X[rows], y[rows], sample_weight=w[rows])
+    again = pickle.loads(pickle.dumps(fitted))
+    sparse = made(name, shuffle=False).fit(sp.csr_matrix(X), y, sample_weight=w)
+    for model in (fitted, parts, again, sparse):
+        assert pickle.dumps(model.model_) == pickle.dumps(plain)
+        np.testing.assert_array_equal(model.predict(X), plain.predict_many(X))
+        assert model.n_features_in_ == 4
+    if name in CLASSIFIERS:
+        shares = fitted.predict_proba(X)
+        assert fitted.classes_.tolist() == [0, 1, 2]
+        np.testing.assert_allclose(shares.sum(axis=1), 1.0, atol=1e-9)
+        order = [plain.labels.index(label) for label in (0, 1, 2)]
+        np.testing.assert_array_equal(shares, plain.predict_proba_many(X)[:, order])
+
+
+def mixed(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    kind, size = rng.choice(["u", "v", "w"], n), rng.choice(["small", "large"], n)
+    number = rng.normal(size=n)
+    y = np.where(number > 1.0 * (kind == "u") - 0.5 * (size == "large"), "yes", "no")
+    return {"number": number, "kind": kind, "size": size}, y
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("backend", ["pandas", "polars"])
+def test_frames_with_strings_and_categories(name, backend):
+    columns, y = mixed()
+    if backend == "pandas":
+        X = pd.DataFrame(columns)
+        X["size"] = X["size"].astype("category")
+    else:
+        X = pl.DataFrame(columns).with_columns(pl.col("size").cast(pl.Categorical))
+    model = made(name).fit(X[:300], y[:300])
+    assert model.feature_names_in_.tolist() == ["number", "kind", "size"]
+    assert np.mean(model.predict(X[300:]) == y[300:]) > 0.7
+    assert model.score(X[300:], y[300:]) > 0.7
+    assert model.predict_proba(X[300:]).shape == (100, 2)
+    assert model.feature_importances_.shape == (3,)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(X[["kind", "number", "size"]])
+
+
+def test_columns_go_by_name_or_by_place():
+    X, y = blobs(300, 3, features=3, spread=2.0)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    named, plain = made("ModelTreeClassifier").fit(frame, y), made("ModelTreeClassifier").fit(X, y)
+    assert {str(name) for name in named.model_.feature_importances()} <= {"a", "b", "c"}
+    np.testing.assert_array_equal(named.predict(frame), plain.predict(X))
+    with pytest.warns(UserWarning, match="valid feature names"):
+        np.testing.assert_array_equal(named.predict(X), plain.predict(X))
+    numbered = made("ModelTreeClassifier").fit(pd.DataFrame(X), y)
+    np.testing.assert_array_equal(numbered.predict(X), plain.predict(X))
+
+
+def test_importances_tell_the_column_that_matters():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3))
+    y = np.sin(3.0 * X[:, 1])
+    model = made("SelfTerminatingTreeRegressor").fit(X, y)
+    assert model.feature_importances_.argmax() == 1
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+
+
+def test_sorted_rows_are_shuffled():
+    X, y = load_iris(return_X_y=True)
+    scores = {
+        shuffle: cross_val_score(made("ModelTreeClassifier", shuffle=shuffle), X, y).mean()
+        for shuffle in (True, False)
+    }
+    assert scores[True] > 0.93
+    assert scores[False] < scores[True]
+
+
+def test_labels_that_come_later():
+    X, y = blobs(300, 3, features=3, spread=3.0)
+    names = np.array(["b", "c", "a"])[y]
+    model = made("ModelTreeClassifier").partial_fit(X[:5], np.full(5, "b"))
+    assert model.predict_proba(X[:2]).tolist() == [[1.0], [1.0]]
+    model.partial_fit(X, names)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    assert model.predict_proba(X).argmax(axis=1).tolist() == [
+        "abc".index(each) for each in model.predict(X)
+    ]
+    given = made("ModelTreeClassifier").partial_fit(X[:5], np.full(5, "b"), classes=["b", "a", "c"])
+    assert given.predict_proba(X[:1]).tolist() == [[0.0, 1.0, 0.0]]
+    with pytest.raises(ValueError, match="not in classes"):
+        given.partial_fit(X[:1], ["d"])
+    with pytest.raises(ValueError, match="differ from those before"):
+        given.partial_fit(X[:1], ["a"], classes=["a", "b"])
+
+
+def test_set_params_reaches_a_learner_that_goes_on():
+    X, y = blobs(200, 2, features=3, spread=2.0)
+    model = made("ModelTreeClassifier").partial_fit(X, y)
+    model.set_params(learning_rate=0.5).partial_fit(X, y)
+    assert model.model_.learning_rate == 0.5
+    with pytest.raises(AttributeError, match="'leaf_model' is fixed"):
+        model.set_params(leaf_model="softmax").partial_fit(X, y)
+    assert model.fit(X, y).model_.leaf_model == "softmax"
+
+
+def test_in_a_pipeline_and_a_search():
+    X, y = blobs(400, 3, features=4, spread=1.5)
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), made("ModelTreeClassifier")),
+        {"modeltreeclassifier__learning_rate": [0.1, 2.5]}, cv=3,
+    ).fit(X, y)  # fmt: skip
+    assert search.best_score_ > 0.7
+    assert clone(search.best_estimator_[-1]).learning_rate in (0.1, 2.5)
