@@ -178,9 +178,9 @@ class _SelfTerminatingTree(StreamTree):
             ))  # fmt: skip
         return views
 
+    @abc.abstractmethod
     def _predicted(self, structure: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """What the nodes predict, as views have it."""
-        return list(self._said_by(list(range(len(structure)))).values())
+        """What the counts or values of nodes predict, as views have it."""
 
     def _bias(self, values: list[float]) -> Any:
         return values[0]
@@ -531,3 +531,9 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         mean = total / weight if weight else 0.0
         variance = squares / weight - mean * mean if weight else 0.0
         return {"weight": weight, "mean": mean, "variance": max(variance, 0.0)}
+
+    def _predicted(self, structure: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        mean, share = self._outline()["shrinkage"][["mean", "share"]][0].tolist()
+        return [
+            {"prediction": node["bias"] + share * (mean - node["bias"])} for node in structure
+        ]

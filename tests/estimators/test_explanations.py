@@ -54,8 +54,11 @@ def predicted(model, x):
 def test_paths_and_contributions_end_in_the_prediction(estimator, params, n):
     model = trained(estimator, params)
     rows, _ = changing_rows(n, 4, seed=1)
+    views = {view.node: view for view in model._views()}
+    assert repr(model.decision_path(rows[0])) == repr(model._path(rows[0], views))
     for x in [*rows, {}, {"never": 1.0}, {"kind": "new"}]:
-        assert model.decision_path(x)[-1]["prediction"] == model.predict_one(x)
+        # as `decision_path`, which describes all nodes anew
+        assert model._path(x, views)[-1]["prediction"] == model.predict_one(x)
         explained = list(parts_of(model, x))
         assert [score for score, _, _ in explained] == predicted(model, x)
         for score, total, size in explained:
