@@ -353,7 +353,7 @@ def contributions_text(explained: Mapping[str, Any], x: Mapping[Any, Any]) -> li
     ranked = list(explained["features"].items())
     shown = ranked[:_MOST_SHOWN] if len(ranked) > _MOST_SHOWN + 1 else ranked
     rest = ranked[len(shown) :]
-    lines = [f"  {explained['bias']:+12.6g}  of a row without values"]
+    lines = [f"  {explained['bias']:+12.6g}  bias, where nothing is known"]
     for feature, amount in shown:
         value = f" = {short(x[feature])}" if feature in x else ""
         lines.append(f"  {amount:+12.6g}  {feature_text(feature)}{value}")
