@@ -209,7 +209,8 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
 
         A node has the colour of its most frequent class, the stronger the purer it is, or one for
         its number. It tells its test, the share of all examples that came there, and the shares of
-        the classes or the number. That of an inner node is the mean of the leaves below.
+        the classes or the number. That of an inner node is the mean of the leaves below. Of a leaf
+        with a model it tells the features that move its predictions most.
 
         Parameters
         ----------
@@ -222,15 +223,20 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
         if max_depth is not None:
             check_integer("max_depth", max_depth, at_least=0, at_most=2**31 - 1)
         check_integer("max_branches", max_branches, at_least=1, at_most=2**31 - 1)
+        with self._core.intake.lock.reading():
+            views = self._views()
+            if self._core.tree.has_leaf_models:
+                moves = functools.partial(measure_moves, self._core)
+                views = inspection.with_uses(views, self._outline(), moves, max_depth)
         return drawing.TreeDrawing(
-            self._views(), max_depth, max_branches, self._note, self._counts_examples
+            views, max_depth, max_branches, self._note, self._counts_examples
         )
 
     @property
     def _note(self) -> str:
         """What a drawing says below the tree."""
         if self._core.tree.has_leaf_models:
-            return "A leaf predicts by a model of the features; shown is the mean."
+            return "A leaf predicts by its model; shown is the mean."
         return ""
 
     def to_dataframe(self) -> Any:

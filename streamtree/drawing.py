@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from streamtree.inspection import NodeView, column_text, short, strongest
+from streamtree.inspection import NodeView, column_text, feature_text, short, strongest
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,11 +29,11 @@ _WHITE: Colour = (1.0, 1.0, 1.0)
 _FAINTEST, _STRONGEST = 0.08, 0.75
 # in inches: of a box, a line of text, the bar of shares, and the room between boxes
 _WIDTH, _LINE, _BAR, _GAP, _SPACE = 2.35, 0.165, 0.09, 1.0, 0.16
+# of a picture at least, and of a name in its legend
+_LEAST_WIDTH, _NAME_WIDTH = 5.0, 1.6
 _FONT_SIZE = 8.5
 # characters that fit a box, lines that a test may take, and terms of a linear one
 _CHARACTERS, _MOST_LINES, _MOST_TERMS = 32, 4, 3
-# classes that a legend names
-_MOST_NAMED = len(_PALETTE)
 
 
 @dataclass(frozen=True)
@@ -106,10 +106,14 @@ class TreeDrawing:
                 "the drawing's `source` is for graphviz and needs neither"
             ) from None
         places, width, height = _layout(self.boxes)
+        width, names = max(width, _LEAST_WIDTH), self.colours.named()
+        n_columns = int(width / _NAME_WIDTH)
+        height_below = 0.4 + 0.25 * -(-len(names) // n_columns)
         if axes is None:
-            axes = Figure(figsize=(width + 0.3, height + 0.7)).add_axes((0.0, 0.0, 1.0, 1.0))
+            size = (width + 0.3, height + height_below + 0.15)
+            axes = Figure(figsize=size).add_axes((0.0, 0.0, 1.0, 1.0))
         axes.set_xlim(-0.15, width + 0.15)
-        axes.set_ylim(height + 0.55, -0.15)
+        axes.set_ylim(height + height_below, -0.15)
         axes.axis("off")
         by_name = {box.name: box for box in self.boxes}
         for box in self.boxes:
@@ -117,16 +121,15 @@ class TreeDrawing:
                 _draw_edge(axes, box, places[box.parent], places[box.name])
         for box in by_name.values():
             _draw_box(axes, box, places[box.name])
-        axes.text(
-            width, height + 0.35, self.note, ha="right", va="center", fontsize=_FONT_SIZE,
-            color="0.35",
-        )  # fmt: skip
+        axes.text(0.0, height + 0.2, self.note, va="center", fontsize=_FONT_SIZE, color="0.35")
         axes.legend(
             handles=[
-                patches.Patch(facecolor=colour, edgecolor="0.4", label=label.replace("$", r"\$"))
-                for label, colour in self.colours.named()
+                patches.Patch(
+                    facecolor=colour, edgecolor="0.4", label=_cut(label, 16).replace("$", r"\$")
+                )
+                for label, colour in names
             ],
-            loc="lower left", bbox_to_anchor=(0.0, 0.0), ncols=_MOST_NAMED + 1, frameon=False,
+            loc="lower left", bbox_to_anchor=(0.0, 0.0), ncols=n_columns, frameon=False,
             fontsize=_FONT_SIZE,
         )  # fmt: skip
         return axes
@@ -160,19 +163,16 @@ class TreeDrawing:
 
 
 class _Colours:
-    """A colour for every class that is the most frequent one somewhere, or for every number."""
+    """A colour for each of the most frequent classes, or for every number."""
 
     def __init__(self, views: Sequence[NodeView], max_depth: int | None) -> None:
         drawn = [view for view in views if max_depth is None or view.depth <= max_depth]
-        weights: dict[Any, float] = {}
-        for view in drawn:
-            if view.shares:
-                weights[view.prediction] = weights.get(view.prediction, 0.0) + view.weight
+        shares = views[0].shares
         found = [_number(view.prediction) for view in drawn if not view.shares]
         numbers = [number for number in found if number is not None]
-        ranked = sorted(weights, key=lambda label: (-weights[label], repr(label)))
+        ranked = sorted(shares, key=lambda label: (-shares[label], repr(label)))
         self.by_label: dict[Any, Colour] = dict(zip(ranked, _PALETTE, strict=False))
-        self.n_labels = len({label for view in drawn for label in view.shares})
+        self.n_others = len(shares) - len(self.by_label)
         self.low: float = min(numbers, default=0.0)
         self.high: float = max(numbers, default=0.0)
 
@@ -201,8 +201,8 @@ class _Colours:
         """What a legend says."""
         if self.by_label:
             names = [(short(label), colour) for label, colour in self.by_label.items()]
-            others = self.n_labels - len(names)
-            return [*names, (f"{others} others", _GREY)] if others > 0 else names
+            others = (f"{self.n_others} other{'s' * (self.n_others > 1)}", _GREY)
+            return [*names, others] if self.n_others else names
         if self.high <= self.low:
             return []
         return [
@@ -290,6 +290,8 @@ def _box(
     said = _said(view)
     title = _asked(view) if view.test else said[:1]
     lines = list(said if view.test else said[1:])
+    if view.uses:
+        lines.append(_cut(f"by {', '.join(map(feature_text, view.uses))}", _CHARACTERS))
     if counts and view.weight > 0.0:
         lines.append("all examples" if view.parent < 0 else f"{_percent(share)} of the examples")
     elif counts:

@@ -21,6 +21,8 @@ __all__ = ["NodeView", "column_text", "feature_of", "feature_text", "short"]
 # How many (leaf, probe, output) triples importances ask for: a few seconds. Where there are more,
 # the heaviest leaves stand for all.
 _MOST_ASKED = 2 * 10**7
+# leaves of which a drawing tells what their models use
+_MOST_USING = 64
 # shows first so many contributions of a row, and sums up the others
 _MOST_SHOWN = 12
 
@@ -54,6 +56,9 @@ class NodeView:
         Of the classes, by label; empty for a regressor.
     values
         Further numbers by name.
+    uses
+        The features that move most what the model of a leaf says; empty where it has none, or they
+        were not asked for.
 
     """
 
@@ -68,6 +73,7 @@ class NodeView:
     prediction: Any = None
     shares: Mapping[Any, float] = field(default_factory=dict)
     values: Mapping[str, float] = field(default_factory=dict)
+    uses: Sequence[Any] = ()
 
     @property
     def is_leaf(self) -> bool:
@@ -292,6 +298,33 @@ def leaf_effects(
     for (feature, _, weight), move in zip(asked, moves, strict=True):
         _add(effects, feature, weight * move)
     return effects
+
+
+def with_uses(
+    views: Sequence[NodeView],
+    state: Mapping[str, Any],
+    measure_moves: Any,
+    max_depth: int | None,
+    most: int = 3,
+) -> list[NodeView]:
+    """Tell of the heaviest leaves, down to a depth, which features their models use most."""
+    asked = probes(state)
+    leaves = [view for view in views if view.is_leaf and not _is_below(view, max_depth)]
+    leaves = sorted(leaves, key=lambda view: -view.weight)[:_MOST_USING]
+    if not asked or not leaves:
+        return list(views)
+    moves = measure_moves([row for _, row, _ in asked], [view.node for view in leaves]).sum(axis=2)
+    uses = {}
+    for leaf, column in zip(leaves, moves.T.tolist(), strict=True):
+        totals: dict[Any, float] = {}
+        for (feature, _, weight), move in zip(asked, column, strict=True):
+            _add(totals, feature, weight * move)
+        uses[leaf.node] = [feature for feature, _ in strongest(totals)[:most]]
+    return [replace(view, uses=uses.get(view.node, ())) for view in views]
+
+
+def _is_below(view: NodeView, max_depth: int | None) -> bool:
+    return max_depth is not None and view.depth > max_depth
 
 
 def importances(*effects: Mapping[Any, Any]) -> dict[Any, float]:

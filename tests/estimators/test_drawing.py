@@ -186,3 +186,14 @@ def test_arguments_are_checked(estimator, params):
             model.draw(max_depth=wrong)
         with pytest.raises((TypeError, ValueError), match="max_branches"):
             model.draw(max_branches=wrong)
+
+
+def test_leaves_with_models_tell_what_they_use():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3_000, 4))
+    model = ModelTreeClassifier(max_size=0)
+    model.learn_many(X, (X[:, 2] + 0.3 * X[:, 1] > 0).astype(int))
+    (leaf,) = model.draw().boxes
+    assert "by x[2], x[1]" in "".join(leaf.lines)
+    (leaf,) = SelfTerminatingTreeClassifier(leaf_model="majority").draw().boxes
+    assert not any(line.startswith("by ") for line in leaf.lines)
