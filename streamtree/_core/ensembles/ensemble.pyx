@@ -20,7 +20,7 @@ import numpy as np
 cdef class Ensemble(Tree):
     """The base of all ensembles: a pool implements `pool`, and what it learns itself.
 
-    The first Scratch is the ensemble's: `shares` has what the pool says, the memo says of which
+    The first Scratch is the ensemble's: `pooled` has what the members together say, the memo of which
     row. Behind it lie those of the members, one after the other.
     """
 
@@ -155,7 +155,7 @@ cdef class Ensemble(Tree):
         """Turn what a member says into what is to be pooled."""
 
     cdef void pool(self, Scratch* scratch) noexcept nogil:
-        """Write to the ensemble's own shares what the members together say."""
+        """Write to `pooled` what the members together say."""
 
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
         """Learn from what the members and the pool said."""
@@ -163,10 +163,10 @@ cdef class Ensemble(Tree):
     cdef void answer(self, const Scratch* scratch, Prediction* out) noexcept nogil:
         cdef int32_t label
         if out.shares != NULL:
-            memcpy(out.shares, scratch.shares, self.n_outputs() * sizeof(double))
+            memcpy(out.shares, scratch.pooled, self.n_outputs() * sizeof(double))
         out.label = 0
         for label in range(1, self.context.n_labels):
-            if scratch.shares[label] > scratch.shares[out.label]:
+            if scratch.pooled[label] > scratch.pooled[out.label]:
                 out.label = label
 
     # ----------------------------------------------------------------------- explanation
@@ -264,10 +264,10 @@ cdef class MeanPool(Ensemble):
     cdef void pool(self, Scratch* scratch) noexcept nogil:
         cdef Py_ssize_t m, i, n = self.n_outputs()
         cdef const double* said
-        memset(scratch.shares, 0, n * sizeof(double))
+        memset(scratch.pooled, 0, n * sizeof(double))
         for m in range(self.n_members):
             said = scratch[self.places[m]].shares
             for i in range(n):
-                scratch.shares[i] += said[i]
+                scratch.pooled[i] += said[i]
         for i in range(n):
-            scratch.shares[i] /= self.n_members
+            scratch.pooled[i] /= self.n_members

@@ -100,12 +100,12 @@ cdef class LogLinearPool(_Pool):
         cdef Py_ssize_t m
         cdef double weight
         cdef const double* logs
-        memset(scratch.shares, 0, n * sizeof(double))
+        memset(scratch.pooled, 0, n * sizeof(double))
         for m in range(self.n_members):
             logs, weight = scratch[self.places[m]].shares, self.says[m].weight
             for label in range(n):
-                scratch.shares[label] += weight * logs[label]
-        softmax(scratch.shares, n)
+                scratch.pooled[label] += weight * logs[label]
+        softmax(scratch.pooled, n)
 
     cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
         """Log-odds of the members, times their exponents, sum to those of the pool of two labels.
@@ -132,7 +132,7 @@ cdef class LogLinearPool(_Pool):
         cdef double slope
         for m in range(self.n_members):
             slope = slope_of(
-                scratch[self.places[m]].shares, scratch.shares, self.context.n_labels,
+                scratch[self.places[m]].shares, scratch.pooled, self.context.n_labels,
                 example.label,
             )
             move_exponent(&self.says[m], slope, self.rate, example.weight)
@@ -146,9 +146,9 @@ cdef class LinearPool(_Pool):
 
     cdef void pool(self, Scratch* scratch) noexcept nogil:
         cdef Py_ssize_t m
-        scratch.shares[0] = 0.0
+        scratch.pooled[0] = 0.0
         for m in range(self.n_members):
-            scratch.shares[0] += self.says[m].weight * scratch[self.places[m]].shares[0]
+            scratch.pooled[0] += self.says[m].weight * scratch[self.places[m]].shares[0]
 
     cdef double member_weight(self, Py_ssize_t m) noexcept nogil:
         return self.says[m].weight
@@ -160,10 +160,10 @@ cdef class LinearPool(_Pool):
         deviation = sqrt(moments_variance(&self.targets))
         if not deviation > 0.0:
             return
-        error = in_deviations(example.targets[0] - scratch.shares[0], deviation)
+        error = in_deviations(example.targets[0] - scratch.pooled[0], deviation)
         for m in range(self.n_members):
             distance = in_deviations(
-                scratch[self.places[m]].shares[0] - scratch.shares[0], deviation
+                scratch[self.places[m]].shares[0] - scratch.pooled[0], deviation
             )
             move_weight(&self.says[m], error * distance, self.rate, example.weight)
         share_out(self.says, <int32_t> self.n_members)

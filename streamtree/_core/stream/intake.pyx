@@ -68,11 +68,12 @@ cdef class Workspace:
             free(scratch.part_steps)
             free(scratch.memo)
             free(scratch.shares)
+            free(scratch.pooled)
         free(self.scratch)
 
     cdef size_t n_bytes(self) noexcept nogil:
         cdef size_t total = self.memo_bytes + self.n_scratches * (
-            sizeof(Scratch) + self.n_shares * sizeof(double)
+            sizeof(Scratch) + 2 * self.n_shares * sizeof(double)
             + self.capacity * (sizeof(int32_t) + sizeof(double))
         )
         cdef Py_ssize_t i
@@ -106,14 +107,15 @@ cdef class Workspace:
 
     cdef int reserve_shares(self, Py_ssize_t n) except -1 nogil:
         """Make room for what the members of an ensemble, or leaves, say of n labels or targets."""
+        cdef Scratch* scratch
         cdef Py_ssize_t i
         if n <= self.n_shares or (self.n_scratches == 1 and not self.views & TABLE):
             return 0
         n += n // 2
         for i in range(self.n_scratches):
-            self.scratch[i].shares = <double*> regrown(
-                self.scratch[i].shares, n * sizeof(double)
-            )
+            scratch = &self.scratch[i]
+            scratch.shares = <double*> regrown(scratch.shares, n * sizeof(double))
+            scratch.pooled = <double*> regrown(scratch.pooled, n * sizeof(double))
         self.n_shares = n
         return 0
 

@@ -75,6 +75,7 @@ cdef struct Scratch:
     # room for the shares of all labels, or the numbers; only for members of an ensemble, and for
     # trees that read tables
     double* shares
+    double* pooled      # the same for what an ensemble makes of its members'
 
 
 cdef inline void describe(View* view) noexcept nogil:
