@@ -353,6 +353,16 @@ def test_others_may_build_on_the_core():
     )
 
 
+def test_the_archive_of_sources_can_be_built_from():
+    """Without .pyx files in it, a wheel built from it would have no compiled half."""
+    manifest = (ROOT / "MANIFEST.in").read_text()
+    kept = re.search(r"^recursive-include streamtree (.*)$", manifest, re.MULTILINE).group(1)
+    sources = {".pyx", ".pxd", ".h"}
+    assert {f"*{path.suffix}" for path in CORE.rglob("*")} & {f"*{s}" for s in sources} == {
+        *kept.split()
+    }
+
+
 def test_the_version_is_said_once_and_the_same():
     text = (ROOT / "pyproject.toml").read_text()
     assert f'version = "{streamtree.__version__}"' in text
