@@ -7,7 +7,7 @@ of many, so the others are zero.
 cimport cython
 from libc.float cimport FLT_MAX
 from libc.math cimport NAN
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy
 

@@ -9,7 +9,6 @@ cimport cython
 from libc.math cimport NAN
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 
 from streamtree._core.store.memory cimport raise_no_memory, regrown
 from streamtree._core.stream.context cimport Context
@@ -300,7 +299,7 @@ cdef class Window:
 
     cdef dict state(self):
         """The rows from the oldest that can be read, as arrays."""
-        cdef Py_ssize_t i, n = self.size - self.first()
+        cdef Py_ssize_t n = self.size - self.first()
         slots = np.arange(self.first(), self.size) % max(self.capacity, 1)
         fields = range(self.n_fields)
         numbers = [i for i in fields if self.fields[i].column >= 0]

@@ -40,6 +40,7 @@ cdef class Growth:
     cdef Pending at             # the node that is being split; node -1: none
     cdef int32_t n_tried        # candidates of it that split its rows
     cdef int32_t n_drawn
+    cdef int32_t n_wanted       # how many of these are enough
     cdef bint is_begun          # the search knows its rows
 
     cdef int start(self, uint64_t random) except -1 nogil
@@ -49,6 +50,7 @@ cdef class Growth:
     cdef int64_t _step(self) except -1 nogil
     cdef int64_t _open(self) except -1 nogil
     cdef int _resume(self) except -1 nogil
+    cdef int _begin(self) except -1 nogil
     cdef int64_t _end_node(self) except -1 nogil
     cdef int _close(self) except -1 nogil
     cdef int _count(self) except -1 nogil

@@ -144,8 +144,8 @@ cdef class Growth:
         if self.at.node < 0:
             cost = self._open()
         elif (
-            self.search.is_done or self.n_tried >= self.n_candidates()
-            or self.n_drawn >= DRAWS * self.n_candidates()
+            self.search.is_done or self.n_tried >= self.n_wanted
+            or self.n_drawn >= DRAWS * self.n_wanted
         ):
             cost = self._end_node()
         else:
@@ -160,8 +160,7 @@ cdef class Growth:
         self.n_stack -= 1
         self.at = self.stack[self.n_stack]
         self.n_tried = self.n_drawn = 0
-        self.search.begin(&self.slots[self.at.begin], self.at.end - self.at.begin)
-        self.is_begun = True
+        self._begin()
         self._count()
         if self.search.is_pure or self.search.n < 2 or self.spent > self.limit():
             self._close()
@@ -171,22 +170,33 @@ cdef class Growth:
         """Count the rows of the node at hand again, of which a state has the best candidate only.
         """
         cdef Candidate best = self.search.best
-        self.search.begin(&self.slots[self.at.begin], self.at.end - self.at.begin)
+        self._begin()
         self.search.best = best
-        self.search.is_done = not self.search.has_numbers and best.score >= self.search.total
+        if best.column >= 0:
+            self.search.is_done = (
+                self.search.n == 2 if self.search.has_numbers
+                else best.score >= self.search.total
+            )
+        return 0
+
+    cdef int _begin(self) except -1 nogil:
+        """Let the search count the rows of the node at hand."""
+        self.search.begin(&self.slots[self.at.begin], self.at.end - self.at.begin)
+        self.n_wanted = self.n_candidates()
         self.is_begun = True
         return 0
 
     cdef int _count(self) except -1 nogil:
         """Write down what was counted in the node at hand."""
-        cdef int32_t i, label
+        cdef int32_t i
         if self.search.has_numbers:
             self.shadow.nodes[self.at.node].weight = <float> self.search.total
             self.shadow.means[self.at.node] = self.search.mean
             return 0
         for i in range(self.search.n_labels):
-            label = self.search.labels[i]
-            self.shadow.add_label(self.at.node, label, <float> self.search.weights[label])
+            self.shadow.add_label(
+                self.at.node, self.search.labels[i], <float> self.search.weights[i]
+            )
         return 0
 
     cdef int _close(self) except -1 nogil:

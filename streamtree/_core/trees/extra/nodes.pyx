@@ -1,7 +1,6 @@
 """Counting along the way of an example, and what the counts say."""
 
 cimport cython
-from libc.float cimport FLT_MAX
 from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
@@ -10,11 +9,10 @@ from streamtree._core.store.memory cimport regrown
 from streamtree._core.store.pool cimport (
     pool_free, pool_give, pool_move, pool_take, room_for,
 )
-from streamtree._core.store.state cimport export_records, import_records
 
 import numpy as np
 
-from streamtree._core.store.state import check_finite, check_rows, require
+from streamtree._core.store.state import check_finite, require
 
 # a part of a prediction that is smaller than this is not looked for in the nodes above
 cdef double LEAST_PART = 1e-12
