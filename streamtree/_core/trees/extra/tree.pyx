@@ -30,8 +30,9 @@ cdef enum:
     LABELLED_ROWS = 4
     NUMBERED_ROWS = 10
     ROWS_BETWEEN = 4
-    # candidates by the root of the number of columns
+    # candidates by the root of the number of columns, and at most
     CANDIDATES = 12
+    MOST_CANDIDATES = 96
     # rows that are replayed for every one that is learned
     REPLAYED = 8
 
@@ -155,7 +156,9 @@ cdef class ExtraTree(Tree):
         self.search.begin(slots, n)
         if self.search.is_pure:
             return 0
-        for _ in range(<int32_t> ceil(CANDIDATES * sqrt(self.search.width()))):
+        for _ in range(min(
+            MOST_CANDIDATES, <int32_t> ceil(CANDIDATES * sqrt(self.search.width()))
+        )):
             if self.search.is_done:
                 break
             self.search.consider(&self.random, self.has_numbers)
