@@ -898,6 +898,14 @@ def _pack(values: list[Any]) -> bytes:
     return buffer.getvalue()
 
 
+def interval(lower: float, upper: float) -> Any:
+    """What river's regressors say of an interval."""
+    # it brings half of river along
+    from river import conf
+
+    return conf.Interval(lower, upper)
+
+
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     """One of a few strings."""
     if not isinstance(value, str):

@@ -828,6 +828,16 @@ cdef class Regressor(Learner):
         finally:
             self.intake.lock.end_predicting()
 
+    def sample_one(self, x, Py_ssize_t least):
+        """(number, weight) of learned examples that are most like this one, `least` or more."""
+        cdef Workspace workspace
+        self.intake.lock.begin_predicting()
+        try:
+            workspace = self.intake.read_known(x)
+            return self.tree.sample(&workspace.row, workspace.scratch, least)
+        finally:
+            self.intake.lock.end_predicting()
+
     def examine(self, x, y):
         """What a step on an example would go by, for tests."""
         cdef Workspace workspace

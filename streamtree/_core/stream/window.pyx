@@ -331,7 +331,7 @@ cdef class Window:
     def _lists(self, slots):
         """The lists of rows one after the other: where each begins, columns, values."""
         cdef int32_t slot
-        cdef int64_t i, end
+        cdef int64_t end
         if self.n_listed_columns == 0:
             return (
                 np.zeros(len(slots) + 1, dtype=np.int64), np.empty(0, dtype=np.int32),

@@ -164,6 +164,10 @@ cdef class Tree:
         """The most likely (class, probability) pairs; None: no cheaper than all probabilities."""
         return None
 
+    cdef list sample(self, const Row* row, Scratch* scratch, Py_ssize_t least):
+        """(number, weight) of the learned examples most like a row: `least` of them or more."""
+        raise TypeError(f"{type(self).__name__} keeps no examples")
+
     cdef object examine(self, const Row* row, const Example* example, Scratch* scratch):
         """What a step would go by, for tests; None where a family has nothing to tell."""
         return None

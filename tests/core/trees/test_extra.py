@@ -161,3 +161,42 @@ def test_snapshots_while_it_grows_go_on():
         model = pickle.loads(pickle.dumps(model))
         assert pickle.dumps(model) == pickle.dumps(whole)
     assert phases == {0, 1, 2}
+
+
+def numbers_stream(n, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    return X, 10.0 * np.sin(X[:, 0]) + 3.0 * X[:, 1] + rng.normal(size=n)
+
+
+def test_intervals_cover_as_they_say():
+    X, y = numbers_stream(4000)
+    model = ExtraTreeRegressor()
+    model.learn_many(X[:3500], y[:3500])
+    for level in (0.5, 0.9):
+        hits = []
+        for row, target in zip(X[3500:].tolist(), y[3500:].tolist(), strict=True):
+            x = dict(enumerate(row))
+            found = model.predict_one(x, with_interval=True, confidence_level=level)
+            assert model.predict_one(x) in found
+            hits.append(target in found)
+        # two and a half deviations of a mean of 500, and the part of which quantiles fall short
+        assert level - 0.08 < np.mean(hits) < level + 0.06, level
+
+
+def test_quantiles_are_ordered_and_those_of_kept_rows():
+    X, y = numbers_stream(600)
+    model = ExtraTreeRegressor(window=200)
+    x = dict(enumerate(X[0].tolist()))
+    assert model.predict_quantiles_one(x, [0.1, 0.9]) == [0.0, 0.0]
+    model.learn_many(X, y)
+    levels = [0.01, 0.25, 0.5, 0.75, 0.99]
+    found = model.predict_quantiles_one(x, levels)
+    assert found == sorted(found)
+    # the window has 250 rows while it is full
+    assert set(found[:1] + found[-1:]) <= set(y[-250:].tolist())
+    for bad in ([0.0], [1.0], [float("nan")], ["0.5"]):
+        with pytest.raises((TypeError, ValueError), match="level"):
+            model.predict_quantiles_one(x, bad)
+    with pytest.raises(ValueError, match="confidence_level"):
+        model.predict_one(x, with_interval=True, confidence_level=1.0)

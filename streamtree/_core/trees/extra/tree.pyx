@@ -267,6 +267,33 @@ cdef class ExtraTree(Tree):
             return [self.said(node) for node in path]
         return [float(self.said(node)[out.output]) for node in path]
 
+    cdef list sample(self, const Row* row, Scratch* scratch, Py_ssize_t least):
+        """Of the lowest node on the way of the row that has enough of them."""
+        cdef int32_t node = self.nodes.descend(ROOT, row.table)
+        found = self._kept_below(node)
+        while len(found) < least and self.nodes.nodes[node].parent >= 0:
+            node = self.nodes.nodes[node].parent
+            found = self._kept_below(node)
+        return found
+
+    cdef list _kept_below(self, int32_t node):
+        """(number, weight) of the kept rows of all leaves below a node."""
+        cdef int32_t i, slot
+        cdef int64_t row
+        cdef const ExtraNode* here
+        found, waiting = [], [node]
+        while waiting:
+            node = waiting.pop()
+            here = &self.nodes.nodes[node]
+            if here.left >= 0:
+                waiting += [here.left, here.left + 1]
+            for i in range(here.n_kept):
+                row = self.window.row_of(self.nodes.kept_of(node)[i])
+                if row >= 0:
+                    slot = self.window.slot_of(row)
+                    found.append((self.window.targets[slot], self.window.weights[slot]))
+        return found
+
     # -------------------------------------------------------------------------------- state
 
     cdef dict outline(self):
