@@ -135,8 +135,8 @@ def test_pictures_are_files_and_pages_of_a_notebook(make, tmp_path):
     X, y = stream_of(make, 1_500, classes=6)
     model = make()
     model.learn_many(X, y)
-    drawing = model.draw()
-    for ending, first in [("png", b"\x89PNG"), ("svg", b"<?xml"), ("pdf", b"%PDF")]:
+    drawing = model.draw(max_depth=1, max_branches=3)
+    for ending, first in [("png", b"\x89PNG"), ("pdf", b"%PDF")]:
         path = tmp_path / f"tree.{ending}"
         drawing.save(str(path))
         assert path.read_bytes().startswith(first)
