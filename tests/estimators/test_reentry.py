@@ -45,6 +45,7 @@ def test_nested_predictions_have_rows_of_their_own():
 
         import numpy as np
         from river import base
+        from streamtree._core.learners.explaining import find_ways
         from support.estimators import CASES, targets_of
 
         class Caller:
@@ -71,7 +72,7 @@ def test_nested_predictions_have_rows_of_their_own():
             for i in range(60):
                 x = {"plain": float(i % 5), Caller(i % 4): float(i % 3), "c": "t", **wide}
                 model.learn_one(x, y[i % 3])
-            calls = [lambda x: model.predict_one(x), lambda x: model._core.path(x)]
+            calls = [lambda x: model.predict_one(x), lambda x: find_ways(model._core, x)]
             if isinstance(model, base.Classifier):
                 calls += [
                     lambda x: model.predict_proba_one(x), lambda x: model.predict_topk_one(x, 2),
