@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamtree import inspection
@@ -86,15 +87,17 @@ class _NonGreedyTree(StreamTree):
             "hold": check_integer("hold", self.hold, at_least=0, at_most=10**9),
         }
 
-    def _new_tree(self, is_regression: bool) -> ObliqueTree:
-        return ObliqueTree(
-            is_regression=is_regression, **self._fixed_settings(),
+    def _tree_maker(self, is_regression: bool) -> Callable[[], ObliqueTree]:
+        return functools.partial(
+            ObliqueTree, is_regression=is_regression, **self._fixed_settings(),
             **self._settings(self._get_params()),
         )
 
     def _new_regressor(self, several: bool) -> Regressor:
+        make_tree, is_robust = self._tree_maker(is_regression=True), self.algorithm != "paper"
         return Regressor(
-            self._new_tree(is_regression=True), several=several, shrinks=self.algorithm != "paper"
+            make_tree(), several=several, shrinks=is_robust, is_robust=is_robust,
+            make_tree=make_tree,
         )
 
     @property
@@ -222,7 +225,7 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
     """
 
     def _new_core(self) -> Classifier:
-        return Classifier(self._new_tree(is_regression=False))
+        return Classifier(self._tree_maker(is_regression=False)())
 
 
 class NonGreedyTreeRegressor(_NonGreedyTree, StreamTreeRegressor):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -74,17 +74,19 @@ class _SelfTerminatingTree(StreamTree):
             ),
         }
 
-    def _new_tree(self, loss: Loss, leaf_model: LeafModel) -> PredictionTree:
+    def _tree_maker(self, loss: Loss, leaf_model: LeafModel) -> Callable[[], PredictionTree]:
         penalty = check_choice("penalty", self.penalty, _PENALTIES)
-        leaves = None
-        if leaf_model is not LeafModel.PATH:
-            leaves = HistogramLeaves(int(leaf_model), loss is not Loss.SQUARED)
-        return PredictionTree(
-            loss=int(loss),
-            is_linf=penalty == "linf",
-            leaves=leaves,
-            **self._settings(self._get_params()),
-        )
+        settings = self._settings(self._get_params())
+
+        def make_tree() -> PredictionTree:
+            leaves = None
+            if leaf_model is not LeafModel.PATH:
+                leaves = HistogramLeaves(int(leaf_model), loss is not Loss.SQUARED)
+            return PredictionTree(
+                loss=int(loss), is_linf=penalty == "linf", leaves=leaves, **settings
+            )
+
+        return make_tree
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -315,7 +317,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
     def _new_core(self) -> Classifier:
         loss = check_choice("loss", self.loss, tuple(_LOSSES))
         leaf_model = check_choice("leaf_model", self.leaf_model, tuple(_LABEL_MODELS))
-        return Classifier(self._new_tree(_LOSSES[loss], _LABEL_MODELS[leaf_model]))
+        return Classifier(self._tree_maker(_LOSSES[loss], _LABEL_MODELS[leaf_model])())
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -492,8 +494,8 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
 
     def _new_core(self) -> Regressor:
         leaf_model = check_choice("leaf_model", self.leaf_model, tuple(_NUMBER_MODELS))
-        tree = self._new_tree(Loss.SQUARED, _NUMBER_MODELS[leaf_model])
-        return Regressor(tree, shrinks=leaf_model == "adaptive")
+        make_tree = self._tree_maker(Loss.SQUARED, _NUMBER_MODELS[leaf_model])
+        return Regressor(make_tree(), shrinks=leaf_model == "adaptive", make_tree=make_tree)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,7 @@ class _SoftTree(StreamTree):
             "is_hard": check_choice("routing", params["routing"], ("soft", "hard")) == "hard",
         }
 
-    def _new_tree(self, is_regression: bool) -> SoftTree:
+    def _tree_maker(self, is_regression: bool) -> Callable[[], SoftTree]:
         is_paper = self._is_paper
         leaf, update = self.leaf, self.update
         if leaf is None:
@@ -92,7 +93,8 @@ class _SoftTree(StreamTree):
             update = "newest" if is_paper else "all"
         if self.seed is not None:
             check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
-        return SoftTree(
+        return functools.partial(
+            SoftTree,
             is_regression=is_regression,
             is_paper=is_paper,
             is_linear=check_choice("leaf", leaf, ("linear", "constant")) == "linear",
@@ -290,7 +292,7 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     _learning_rate = 5.0
 
     def _new_core(self) -> Classifier:
-        return Classifier(self._new_tree(is_regression=False))
+        return Classifier(self._tree_maker(is_regression=False)())
 
 
 
@@ -331,4 +333,5 @@ class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
     _learning_rate = 3.0
 
     def _new_core(self) -> Regressor:
-        return Regressor(self._new_tree(is_regression=True), shrinks=not self._is_paper)
+        make_tree, is_robust = self._tree_maker(is_regression=True), not self._is_paper
+        return Regressor(make_tree(), shrinks=is_robust, is_robust=is_robust, make_tree=make_tree)

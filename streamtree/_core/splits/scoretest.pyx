@@ -15,7 +15,6 @@ from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.kernels.significance cimport chi_squared_z, level_of_look, normal_quantile
 from streamtree._core.stream.encoding cimport KNOTS, encoded_value
 from streamtree._core.stream.row cimport EncodedRow, Row, View
-from streamtree._core.stream.scaling cimport has_varied
 
 import numpy as np
 
@@ -154,7 +153,7 @@ cdef class SplitFinder:
             column = values.columns[best]
             search.candidates[m].column = column
             search.candidates[m].threshold = <float> values.values[best]
-            if not has_varied(&self.context.scaler.columns[column]):
+            if not self.context.scaler.columns[column].has_varied:
                 # halfway to the zeros
                 search.candidates[m].threshold *= 0.5
         search.n = CANDIDATES

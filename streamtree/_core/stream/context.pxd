@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, uint32_t
 
 from streamtree._core.stream.features cimport FeatureIndex
+from streamtree._core.stream.scales cimport ColumnScale
 from streamtree._core.stream.scaling cimport ColumnScaler
 
 
@@ -10,6 +11,7 @@ cdef class Context:
     cdef int32_t n_columns
     cdef int32_t n_labels       # known when the row at hand came
     cdef int32_t n_targets
+    cdef const ColumnScale* target_scales   # NULL where targets are taken as they are
     cdef uint32_t* hashes       # of a column: a hash of its name
     cdef uint32_t* ties         # the same of its feature: all categories of one have the same
     cdef int32_t* groups        # of a column: the feature it is a category of, else -1

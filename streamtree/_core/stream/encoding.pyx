@@ -14,7 +14,7 @@ from libc.stdlib cimport free
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport EncodedRow, View
-from streamtree._core.stream.scaling cimport ColumnScale, has_varied
+from streamtree._core.stream.scales cimport ColumnScale
 
 cdef enum:
     MOST_ORDERED = 1000     # columns that are ordered once and not by row
@@ -151,7 +151,7 @@ cdef class RowEncoder:
             self._values[n_linear] = <float> value
             self._presence[n_linear] = 0.0
             n_linear += 1
-            if not has_varied(&scales[column]):
+            if not scales[column].has_varied:
                 if value > 0.0:
                     self._presence[n_linear - 1] = 1.0
                     n_present += 1

@@ -132,7 +132,7 @@ cdef class Workspace:
         else:
             raw = self.raw.view(self.raw.n)
             is_listed = self.raw.is_dense()
-        if is_listed:
+        if is_listed and not (scaler.has_other_units and scaler.lists):
             self.row.listed = self.row.plain = raw
         elif self.views & (PLAIN | LISTED):
             n_plain = scaler.list_values(self.raw, self.listed)

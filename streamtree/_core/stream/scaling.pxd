@@ -2,27 +2,13 @@ from libc.stdint cimport int32_t, int64_t
 
 from streamtree._core.stream.buffers cimport RowBuffer
 from streamtree._core.stream.row cimport View
+from streamtree._core.stream.scales cimport ColumnScale
 
 
 cdef enum:
     SCALE_LIMIT = 5
-    REFRESH_PARTS = 16      # scales are computed anew when the count has grown by a 16th
-    TRUSTED_COUNT = 32      # after so many values a scale is trusted to tell an outlier
-    OUTLIER = 10            # deviations: a value farther out is counted as one at this edge
 
-
-cdef struct ColumnScale:
-    double pivot            # the first non-zero value: sums are taken from there
-    double sum              # of value - pivot over the non-zero values
-    double sum_squares
-    double center           # what is subtracted; 0 for a sparse column
-    double factor           # what is multiplied; 0 while nothing is known
-    int64_t nonzeros
-    int64_t zeros           # explicit ones, less the rows in which zero was not implied
-    int64_t birth           # rows seen before the column was first named
-    int64_t refresh_at      # the count of non-zeros at which scales are next computed
-    int32_t is_dense        # centred; its zeros are values
-    int32_t is_listed       # its zeros are listed where values are not scaled
+cdef double MOST_VALUE
 
 
 cdef inline double clipped(double value) noexcept nogil:
@@ -36,29 +22,14 @@ cdef inline double scaled(const ColumnScale* column, double value) noexcept nogi
     return clipped((value - column.center) * column.factor)
 
 
-cdef inline bint has_varied(const ColumnScale* column) noexcept nogil:
-    """Whether the column has shown two different values besides zero."""
-    return column.sum_squares > 0.0
-
-
-cdef inline void count_value(ColumnScale* column, double value) noexcept nogil:
-    """Let a value into the sums of a column.
-
-    One far out is counted as one at the edge: a sentinel such as 99999 must not flatten all others
-    for ever. A lasting change of scale still gets through.
-    """
-    cdef double distance = (value - column.center) * column.factor
-    if column.nonzeros == 0:
-        column.pivot = value
-    elif column.nonzeros >= TRUSTED_COUNT:
-        if distance > OUTLIER:
-            value = column.center + OUTLIER / column.factor
-        elif distance < -OUTLIER:
-            value = column.center - OUTLIER / column.factor
-    column.nonzeros += 1
-    value -= column.pivot
-    column.sum += value
-    column.sum_squares += value * value
+cdef inline double in_first_unit(const ColumnScale* column, double value) noexcept nogil:
+    """A value as it would be had its column the unit of its first values; a finite number."""
+    if column.n_units == 0:
+        return value
+    value = (value - column.center) * column.factor
+    value = column.unit_center + column.unit_deviation * value
+    # NaN, of values near the end of the number range, is none
+    return min(max(-MOST_VALUE, value), MOST_VALUE)
 
 
 cdef class ColumnScaler:
@@ -70,6 +41,7 @@ cdef class ColumnScaler:
     cdef int32_t _capacity
     cdef int64_t rows
     cdef int64_t _implied_rows      # rows in which every column not listed was zero
+    cdef bint has_other_units       # whether some column began another unit
     cdef int64_t changes            # how often zeros of a column began or ceased to be values
     cdef double mean_norm           # mean over rows of |standardised row|^2 + 1
 
@@ -80,5 +52,8 @@ cdef class ColumnScaler:
     cdef bint count(self, RowBuffer raw, bint zeros_implied) noexcept nogil
     cdef void count_norm(self, const double* values, Py_ssize_t n) noexcept nogil
     cdef void not_implied(self, int32_t column, int64_t rows) noexcept nogil
-    cdef bint _refresh(self, ColumnScale* column) noexcept nogil
-    cdef void _refresh_scale(self, ColumnScale* column, int64_t zeros) noexcept nogil
+    cdef bint _look(self, ColumnScale* column) noexcept nogil
+    cdef void _keep_unit(self, ColumnScale* column, const ColumnScale* before) noexcept nogil
+    cdef bint _scale(self, const ColumnScale* column, double mean, double spread, double* center,
+                     double* factor) noexcept nogil
+    cdef void _refresh(self, ColumnScale* column) noexcept nogil

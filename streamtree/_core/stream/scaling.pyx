@@ -2,7 +2,7 @@
 
 Every column keeps the mean and the variance of what it has shown so far. A *dense* column,
 one that is non-zero in at least half of the rows since it first appeared, is centred and
-divided by its standard deviation. A *sparse* one (a word, the indicator of a category, a
+divided by its standard deviation, see scales.pyx. A *sparse* one (a word, the indicator of a category, a
 column that only ever has one non-zero value) is divided by the root mean square of its
 non-zero values and never centred, for centring would make it vanish or make sparse rows
 dense. Scaled values are clipped at +-5.
@@ -22,10 +22,18 @@ from libc.string cimport memcpy, memset
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.buffers cimport RowBuffer
 from streamtree._core.stream.row cimport View
+from streamtree._core.stream.scales cimport (
+    ColumnScale, advance, count_value, moments_before, moments_of, n_shown, plan,
+)
 
 import numpy as np
 
 from streamtree._core.store.state import check_counts, check_finite, require
+from streamtree._core.stream.scales import check_scales
+
+cdef ColumnScale _blank
+memset(&_blank, 0, sizeof(ColumnScale))
+SCALE = np.asarray(<ColumnScale[:1]> &_blank).dtype
 
 # A column counts as dense above this share of non-zero rows. The head start makes a column
 # prove itself for a few rows first: a word's first appearance must not be centred away.
@@ -36,6 +44,8 @@ cdef int64_t HEAD_START = 4
 # apart.
 cdef int64_t LISTED_PART = 4
 cdef int64_t MIXED_PART = 16
+# of a value in the unit of the first ones
+MOST_VALUE = 1e300
 
 
 @cython.final
@@ -119,7 +129,7 @@ cdef class ColumnScaler:
         return not has_gaps
 
     cdef Py_ssize_t list_values(self, RowBuffer raw, RowBuffer out) except -1 nogil:
-        """Write a raw row as it came to `out`; returns how many values are not zeros.
+        """Write a raw row to `out` in its first units; returns how many values are not zeros.
 
         The zeros, of columns where they are listed, come last, as in `standardise`.
         """
@@ -137,6 +147,8 @@ cdef class ColumnScaler:
                 out.columns[n] = raw.columns[i]
                 out.values[n] = 0.0
                 n += raw.values[i] == 0.0 and self.columns[raw.columns[i]].is_listed != 0
+        for i in range(n if self.has_other_units and self.lists else 0):
+            out.values[i] = in_first_unit(&self.columns[out.columns[i]], out.values[i])
         out.n = n
         return n_values
 
@@ -146,7 +158,8 @@ cdef class ColumnScaler:
         cdef Py_ssize_t i
         cdef double value
         cdef ColumnScale* column
-        cdef bint had_varied, changes = False
+        cdef int32_t had_varied
+        cdef bint changes = False
         self.rows += 1
         # a batch announces its columns early, in the order of their births
         while self.n_born < self.size and self.columns[self.n_born].birth < self.rows:
@@ -163,14 +176,11 @@ cdef class ColumnScaler:
             column.zeros -= zeros_implied
             if value != value:
                 continue
-            if self.standardises:
-                had_varied = has_varied(column)
-                count_value(column, value)
-                changes |= had_varied != has_varied(column)
-            else:
-                column.nonzeros += 1
-            if column.nonzeros >= column.refresh_at:
-                changes |= self._refresh(column)
+            had_varied = column.has_varied
+            count_value(column, value)
+            changes |= had_varied != column.has_varied
+            if column.counted >= column.look_at:
+                changes |= self._look(column)
         return changes
 
     cdef void count_norm(self, const double* values, Py_ssize_t n) noexcept nogil:
@@ -181,58 +191,78 @@ cdef class ColumnScaler:
             norm += values[i] * values[i]
         self.mean_norm += (norm - self.mean_norm) / self.rows
 
-    cdef bint _refresh(self, ColumnScale* column) noexcept nogil:
-        """Compute a column's scale anew; returns whether it is another one."""
-        cdef int64_t rows = self.rows - column.birth
-        cdef int64_t zeros = column.zeros + self._implied_rows
+    cdef bint _look(self, ColumnScale* column) noexcept nogil:
+        """Do what is due of a column; returns whether its scale is another one."""
         cdef ColumnScale before = column[0]
-        cdef bint has_flipped
-        column.refresh_at = column.nonzeros + 1 + column.nonzeros // REFRESH_PARTS
-        if self.standardises:
-            self._refresh_scale(column, zeros)
-        if self.lists:
-            # the head start again
-            column.is_listed = LISTED_PART * column.nonzeros >= rows + 2 * LISTED_PART or (
-                zeros > 0 and column.nonzeros + zeros < rows
-                and MIXED_PART * column.nonzeros >= rows + 2 * MIXED_PART
-            )
+        cdef bint has_flipped, has_other_unit = advance(column)
+        if not has_other_unit and column.counted < column.refresh_at:
+            plan(column, False)
+            return False
+        plan(column, True)
+        self._refresh(column)
+        if has_other_unit:
+            self.has_other_units = True
+            if column.n_units == 1:
+                self._keep_unit(column, &before)
         has_flipped = (
             column.is_dense != before.is_dense or column.is_listed != before.is_listed
         )
         self.changes += has_flipped
-        return has_flipped or column.center != before.center or column.factor != before.factor
-
-    cdef void _refresh_scale(self, ColumnScale* column, int64_t zeros) noexcept nogil:
-        cdef double nonzeros = <double> column.nonzeros
-        cdef double total = nonzeros + zeros
-        cdef double mean = column.pivot + column.sum / nonzeros
-        cdef double spread = column.sum_squares / nonzeros
-        cdef double variance
-        spread -= (column.sum / nonzeros) * (column.sum / nonzeros)
-        # variance of the mixture of the non-zero values and the zeros
-        variance = nonzeros / total * (spread + zeros / total * mean * mean)
-        column.is_dense = (
-            nonzeros >= DENSE_SHARE * (self.rows - column.birth + HEAD_START)
-            and spread > 0.0 and variance > 1e-300
+        return has_flipped or has_other_unit or self.standardises and (
+            column.center != before.center or column.factor != before.factor
         )
-        if column.is_dense:
-            column.center = mean * nonzeros / total
-            column.factor = 1.0 / sqrt(variance)
+
+    cdef void _keep_unit(self, ColumnScale* column, const ColumnScale* before) noexcept nogil:
+        """Note what standardised values were in the first unit, from before they looked strange."""
+        cdef double mean, spread, factor
+        moments_before(before, &mean, &spread)
+        self._scale(before, mean, spread, &column.unit_center, &factor)
+        column.unit_deviation = 1.0 / factor if factor > 0.0 else 1.0
+
+    cdef void _refresh(self, ColumnScale* column) noexcept nogil:
+        """Compute a column's scale anew."""
+        cdef int64_t rows = self.rows - column.birth, shown = n_shown(column)
+        cdef int64_t zeros = column.zeros + self._implied_rows
+        cdef double mean, spread
+        moments_of(column, &mean, &spread)
+        column.is_dense = self._scale(column, mean, spread, &column.center, &column.factor)
+        if self.lists:
+            # the head start again
+            column.is_listed = LISTED_PART * shown >= rows + 2 * LISTED_PART or (
+                zeros > 0 and shown + zeros < rows
+                and MIXED_PART * shown >= rows + 2 * MIXED_PART
+            )
+
+    cdef bint _scale(self, const ColumnScale* column, double mean, double spread, double* center,
+                     double* factor) noexcept nogil:
+        """Write the center and factor of a column whose non-zero values have these moments.
+
+        Returns whether it is dense.
+        """
+        cdef int64_t rows = self.rows - column.birth, shown = n_shown(column)
+        cdef int64_t zeros = column.zeros + self._implied_rows
+        cdef double share = shown / <double> (shown + zeros)
+        # variance of the mixture of the non-zero values and the zeros
+        cdef double variance = share * (spread + (1.0 - share) * mean * mean)
+        cdef bint is_dense = (
+            shown >= DENSE_SHARE * (rows + HEAD_START) and spread > 0.0 and variance > 1e-300
+        )
+        if is_dense:
+            center[0] = mean * share
+            factor[0] = 1.0 / sqrt(variance)
         else:
-            column.center = 0.0
-            column.factor = 1.0 / sqrt(mean * mean + (spread if spread > 0.0 else 0.0))
-        if not isfinite(column.center) or not 0.0 < column.factor < HUGE_VAL:
+            center[0] = 0.0
+            factor[0] = 1.0 / sqrt(mean * mean + (spread if spread > 0.0 else 0.0))
+        if not isfinite(center[0]) or not 0.0 < factor[0] < HUGE_VAL:
             # values near the end of the number range: better silent than wrong
-            column.center = column.factor = 0.0
+            center[0] = factor[0] = 0.0
+        return is_dense
 
     def snapshot(self):
         """The statistics as plain arrays and numbers, the same by whichever route they came."""
-        cdef ColumnScale empty
-        memset(&empty, 0, sizeof(ColumnScale))
-        columns = np.asarray(<ColumnScale[:1]> &empty)[:0]
+        columns = np.empty(0, dtype=SCALE)
         if self.size:
-            columns = np.asarray(<ColumnScale[:self.size]> self.columns)
-        columns = columns.copy()
+            columns = np.asarray(<ColumnScale[:self.size]> self.columns).copy()
         columns["zeros"] += self._implied_rows
         return {"columns": columns, "rows": self.rows, "mean_norm": self.mean_norm}
 
@@ -244,6 +274,7 @@ cdef class ColumnScaler:
             memcpy(self.columns, &columns[0], self.size * sizeof(ColumnScale))
         self.rows = state["rows"]
         self.n_born = self.size
+        self.has_other_units = bool(state["columns"]["n_units"].any())
         self.mean_norm = state["mean_norm"]
 
 
@@ -253,9 +284,5 @@ def check_scaler(scaler, n_columns):
     require(len(columns) == n_columns, "the number of columns")
     check_counts(scaler["rows"])
     check_finite(np.array([scaler["mean_norm"]]), at_least=0.0)
-    for field in ("nonzeros", "birth", "refresh_at"):
-        require((columns[field] >= 0).all(), f"{field} of a column")
-    for field in ("is_dense", "is_listed"):
-        require(np.isin(columns[field], (0, 1)).all(), f"{field} of a column")
-    check_finite(columns, "pivot", "center")
-    check_finite(columns, "factor", at_least=0.0)
+    require((columns["birth"] >= 0).all(), "birth of a column")
+    check_scales(columns)

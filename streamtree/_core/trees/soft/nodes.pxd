@@ -1,10 +1,10 @@
 """The nodes of a soft tree; `SoftTree` makes them learn."""
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 from streamtree._core.store.links cimport TreeLinks
 from streamtree._core.store.tables cimport Table
-from streamtree._core.stream.scaling cimport ColumnScale
+from streamtree._core.stream.scales cimport ColumnScale
 from streamtree._core.trees.tree cimport Tree
 
 
@@ -43,6 +43,12 @@ cdef struct Visit:
     int32_t unused
 
 
+cdef struct TargetUnit:
+    double center
+    double factor               # 0 as long as all targets are alike
+    int64_t n_units             # that began before
+
+
 cdef class SoftNodes(Tree):
     cdef TreeLinks shape
     cdef Node* nodes
@@ -52,8 +58,9 @@ cdef class SoftNodes(Tree):
     cdef int32_t outputs
     cdef int32_t output_capacity
     cdef int32_t n_classes      # that were learned
-    cdef ColumnScale scale      # of the targets
-    cdef double low             # the least and the greatest target
+    cdef TargetUnit unit        # of the leaves' responses
+    cdef int64_t n_targets      # learned
+    cdef double low             # the least and the greatest of them
     cdef double high
     cdef int32_t first_free     # head of the list of free pairs, linked by stats.pair; -1
     cdef int32_t newest         # the last node to be split or to collapse
@@ -74,5 +81,5 @@ cdef class SoftNodes(Tree):
     cdef int _widen(self, int32_t capacity) except -1 nogil
     cdef void _split_logit(self) noexcept nogil
     cdef void _widen_range(self, double target) noexcept nogil
-    cdef bint _count_target(self, double target) noexcept nogil
+    cdef bint _follow(self, const ColumnScale* scale) noexcept nogil
     cdef void _rescale(self, double factor, double offset) noexcept nogil

@@ -1,6 +1,5 @@
 """The nodes of a soft tree: their memory, their outputs, the unit of the targets, their state."""
 
-from libc.math cimport sqrt
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -12,13 +11,13 @@ from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
     Table, TableExport, import_table, table_bytes, table_clone, table_free,
 )
-from streamtree._core.stream.scaling cimport REFRESH_PARTS, count_value
+from streamtree._core.stream.scales cimport ColumnScale
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
 from streamtree._core.store.links import check_links
-from streamtree._core.store.state import check_counts, require
+from streamtree._core.store.state import check_counts, check_finite, require
 from streamtree._core.store.tables import check_tables
 
 cdef enum:
@@ -219,35 +218,31 @@ cdef class SoftNodes(Tree):
     # ------------------------------------------------------------------------- targets
 
     cdef void _widen_range(self, double target) noexcept nogil:
-        """Note the least and the greatest target; to be called before a target is counted."""
-        if self.scale.nonzeros == 0:
+        """Note the least and the greatest target."""
+        if self.n_targets == 0:
             self.low = self.high = target
+        self.n_targets += 1
         self.low = min(self.low, target)
         self.high = max(self.high, target)
 
-    cdef bint _count_target(self, double target) noexcept nogil:
-        """Let a target into the range and the scale; returns whether that changed the leaves.
+    cdef bint _follow(self, const ColumnScale* scale) noexcept nogil:
+        """Take over the scale of the targets; returns whether that changed the leaves.
 
         Leaves respond in standard deviations from the mean of the targets. Whenever these two are
-        computed anew, all leaves are rescaled, so that no prediction changes.
+        computed anew, all leaves are rescaled, so that no prediction changes; where the targets
+        have another unit, standardised ones look as before, and leaves stay as they are.
         """
-        cdef ColumnScale* scale = &self.scale
-        cdef double center = scale.center, factor = scale.factor, mean, variance
-        cdef bint has_learned = factor > 0.0
-        self._widen_range(target)
-        count_value(scale, target)
-        if scale.nonzeros < scale.refresh_at and has_learned:
+        cdef TargetUnit before = self.unit
+        if scale.center == before.center and scale.factor == before.factor:
             return False
-        scale.refresh_at = scale.nonzeros + 1 + scale.nonzeros // REFRESH_PARTS
-        mean = scale.sum / scale.nonzeros
-        variance = scale.sum_squares / scale.nonzeros - mean * mean
-        scale.center = mean + scale.pivot
-        if variance > 0.0:
-            scale.factor = 1.0 / sqrt(variance)
+        self.unit = TargetUnit(scale.center, scale.factor, scale.n_units)
         # as long as all targets are alike, every leaf predicts their mean
-        if has_learned:
-            self._rescale(scale.factor / factor, (center - scale.center) * scale.factor)
-        return has_learned
+        if not (before.factor > 0.0 and scale.factor > 0.0) or before.n_units != scale.n_units:
+            return False
+        self._rescale(
+            scale.factor / before.factor, (before.center - scale.center) * scale.factor
+        )
+        return True
 
     cdef void _rescale(self, double factor, double offset) noexcept nogil:
         """Turn every response F into factor F + offset, all gradients with it."""
@@ -308,7 +303,8 @@ cdef class SoftNodes(Tree):
             "leaves": models,
             "leaf_offsets": biases,
             "n_classes": self.n_classes,
-            "target_scale": {**dict(self.scale), "low": self.low, "high": self.high},
+            "target_unit": dict(self.unit),
+            "target_range": {"n": self.n_targets, "low": self.low, "high": self.high},
             "newest": self.newest,
             "first_free": self.first_free,
             "n_nodes": self.n_reached,
@@ -333,9 +329,9 @@ cdef class SoftNodes(Tree):
                 &self.nodes[node].leaf, 2 * self.outputs, n_columns, state["leaves"], node
             )
         self.n_classes = state["n_classes"]
-        scale = dict(state["target_scale"])
-        self.low, self.high = scale.pop("low"), scale.pop("high")
-        self.scale = scale
+        self.unit = state["target_unit"]
+        self.n_targets = state["target_range"]["n"]
+        self.low, self.high = state["target_range"]["low"], state["target_range"]["high"]
         self.newest = state["newest"]
         self.first_free = state["first_free"]
         self.n_reached = state["n_nodes"]
@@ -345,9 +341,11 @@ cdef class SoftNodes(Tree):
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         nodes, size = state["nodes"], len(state["nodes"])
-        n_classes, scale = state["n_classes"], state["target_scale"]
+        n_classes, unit, seen = state["n_classes"], state["target_unit"], state["target_range"]
         width = 2 * (n_classes if n_classes > 2 else 1)
-        check_counts(n_classes, scale["nonzeros"], scale["refresh_at"])
+        check_counts(n_classes, unit["n_units"], seen["n"])
+        check_finite(np.array([unit["center"], seen["low"], seen["high"]]))
+        check_finite(np.array([unit["factor"]]), at_least=0.0)
         require(n_classes <= (0 if self.is_regression else n_outputs), "the classes")
         check_tables(state["gates"], size, n_columns, GATE_WIDTH)
         check_tables(state["leaves"], size, n_columns, width)

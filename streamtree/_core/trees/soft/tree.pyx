@@ -20,7 +20,7 @@ from streamtree._core.store.links cimport ROOT
 from streamtree._core.store.tables cimport Table
 from streamtree._core.stream.inputs cimport find_inputs, make_inputs
 from streamtree._core.stream.row cimport PLAIN, STANDARD, Example, Prediction, Row, Scratch, View
-from streamtree._core.stream.scaling cimport OUTLIER
+from streamtree._core.stream.scales cimport OUTLIER
 from streamtree._core.trees.soft.nodes cimport (
     GATE_WIDTH, MAX_DEPTH, Node, SoftNode, SoftNodes, Visit,
 )
@@ -357,9 +357,9 @@ cdef class SoftTree(SoftNodes):
         if self.is_paper:
             number = response
         else:
-            number = self.scale.center
-            if self.scale.factor > 0.0:
-                number += response / self.scale.factor
+            number = self.unit.center
+            if self.unit.factor > 0.0:
+                number += response / self.unit.factor
         return min(max(number, self.low), self.high)
 
     # --------------------------------------------------------------------- explanation
@@ -472,15 +472,14 @@ cdef class SoftTree(SoftNodes):
             self._answer(self._room(TOTAL), out)
         if self.is_regression:
             step.target = example.targets[0]
+            self._widen_range(step.target)
             if self.is_paper:
-                self._widen_range(step.target)
-                self.scale.nonzeros += 1
                 # a plain step towards a number ends at the number, whatever the example weighs
                 step.weight = min(step.weight, 1.0 / step.rate)
             else:
-                if self._count_target(step.target):
+                if self._follow(self.context.target_scales):
                     n = self._visit(step.x, scratch, self._room(TOTAL))
-                step.target = (step.target - self.scale.center) * self.scale.factor
+                step.target = (step.target - self.unit.center) * self.unit.factor
                 step.target = min(max(step.target, -OUTLIER), OUTLIER)
         return self._learn(&step, n)
 
