@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,13 +43,13 @@ class _ExtraTree(StreamTree):
             "strength": check_number("shrinkage", params["shrinkage"], at_least=0.01, at_most=1e6)
         }
 
-    def _new_tree(self, has_numbers: bool) -> ExtraTree:
+    def _tree_maker(self, has_numbers: bool) -> Callable[[], ExtraTree]:
         length = check_integer("window", self.window, at_least=100, at_most=10**8)
         seed = 0
         if self.seed is not None:
             seed = check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
-        return ExtraTree(
-            has_numbers=has_numbers, seed=seed, stagger=seed * _GOLDEN % 1.0,
+        return functools.partial(
+            ExtraTree, has_numbers=has_numbers, seed=seed, stagger=seed * _GOLDEN % 1.0,
             window_length=length, **self._settings(self._get_params()),
         )  # fmt: skip
 
@@ -82,8 +83,9 @@ class _ExtraTree(StreamTree):
             column, threshold, left, parent, weight, n_labels = fields[:6]
             test = {}
             if left >= 0:
+                scale = state["scaler"]["columns"][column]
                 test = {
-                    "test": _in_words(names[column], threshold, fields[-1]),
+                    "test": _in_words(names[column], threshold, fields[-1], scale),
                     "strengths": {names[column]: 1.0},
                     "feature": inspection.feature_of(names[column]),
                 }
@@ -102,12 +104,13 @@ class _ExtraTree(StreamTree):
         """What a node predicts, as a view has it."""
 
 
-def _in_words(name: Any, threshold: float, missing_right: int) -> str:
+def _in_words(name: Any, threshold: float, missing_right: int, scale: Any) -> str:
     words = inspection.column_text(name)
     if isinstance(name, Category):
         return words
     if threshold == np.finfo(np.float32).max:
         return f"{words} is missing"
+    threshold = inspection.in_present_unit(scale, threshold)
     return f"{words} > {threshold:.6g}" + (" or missing" if missing_right else "")
 
 
@@ -178,7 +181,7 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
         self._core = self._new_core()
 
     def _new_core(self) -> Classifier:
-        return Classifier(self._new_tree(has_numbers=False))
+        return Classifier(self._tree_maker(has_numbers=False)())
 
     def _said(self, state: dict[str, Any], said: Any, labels: list[int]) -> dict[str, Any]:
         if not len(said):
@@ -240,7 +243,8 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
         self._core = self._new_core()
 
     def _new_core(self) -> Regressor:
-        return Regressor(self._new_tree(has_numbers=True))
+        make_tree = self._tree_maker(has_numbers=True)
+        return Regressor(make_tree(), make_tree=make_tree)
 
     def predict_one(
         self, x: dict[Any, Any], with_interval: bool = False, confidence_level: float = 0.9

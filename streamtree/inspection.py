@@ -446,6 +446,17 @@ def linear_tests(
     return tests
 
 
+def in_present_unit(scale: Any, value: float) -> float:
+    """A value in the unit that its column had first, in the one that it has now.
+
+    `scale` is the record of the column in the state of a scaler.
+    """
+    if not scale["n_units"] or not scale["factor"]:
+        return value
+    deviations = (value - scale["unit_center"]) / scale["unit_deviation"]
+    return float(scale["center"] + deviations / scale["factor"])
+
+
 def threshold_tests(state: Mapping[str, Any], columns: Any, thresholds: Any) -> dict[int, NodeTest]:
     """The tests of nodes at thresholds of standardised columns, in the columns' own units."""
     scales, tests = state["scaler"]["columns"], {}

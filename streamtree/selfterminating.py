@@ -151,7 +151,11 @@ class _SelfTerminatingTree(StreamTree):
                 "parent": parent,
                 "branch": branch,
                 "feature": feature,
-                "threshold": float(node["threshold"]) if kind is Predicate.THRESHOLD else None,
+                "threshold": (
+                    inspection.in_present_unit(
+                        state["scaler"]["columns"][node["column"]], float(node["threshold"])
+                    ) if kind is Predicate.THRESHOLD else None
+                ),
                 "state": NodeState(node["state"]).name.lower(),
                 "alpha": self._difference(biases[i], None if parent is None else biases[parent]),
                 "bias": biases[i],

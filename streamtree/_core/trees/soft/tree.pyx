@@ -437,7 +437,7 @@ cdef class SoftTree(SoftNodes):
                 products = weighted(&self.nodes[node].leaf, 2 * self.output_capacity, x, scratch)
                 parts += reach * products[:, :self.outputs]
         if self.is_regression:
-            parts = parts[:, 0] / (1.0 if self.is_paper else self.scale.factor or 1.0)
+            parts = parts[:, 0] / (1.0 if self.is_paper else self.unit.factor or 1.0)
         elif self.outputs == 1:
             parts = softmax_parts(
                 np.append(0.0, base), np.pad(parts, ((0, 0), (1, 0))), out.output
