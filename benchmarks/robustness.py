@@ -36,11 +36,13 @@ CLASSIFIERS = [
     streamtree.SoftTreeClassifier,
     streamtree.NonGreedyTreeClassifier,
     streamtree.SelfTerminatingTreeClassifier,
+    streamtree.ExtraTreeClassifier,
 ]
 REGRESSORS = [
     streamtree.SoftTreeRegressor,
     streamtree.NonGreedyTreeRegressor,
     streamtree.SelfTerminatingTreeRegressor,
+    streamtree.ExtraTreeRegressor,
 ]
 
 
@@ -90,8 +92,8 @@ DISTURBANCES = [
     unit(1e6, -1e9), unit(1e-6, columns=1),
 ]
 TARGETS = [
-    target(0, 30.0), target(0, 50.0), target(0, 1e6), target(0, 1e100), target(3, -1e6), target(20, 1e6),
-    target(5_000, 1e6), target(5_000, -1e100),
+    target(0, 30.0), target(0, 50.0), target(0, 1e6), target(0, 1e100), target(3, -1e6),
+    target(20, 1e6), target(5_000, 1e6), target(5_000, -1e100),
 ]
 
 
