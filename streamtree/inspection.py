@@ -262,7 +262,7 @@ def probes(state: Mapping[str, Any]) -> list[tuple[Any, dict[Any, Any], float]]:
     found = []
     rows = max(1, state["scaler"]["rows"])
     for name, scale in zip(state["features"], state["scaler"]["columns"], strict=True):
-        share = min(1.0, max(0, int(scale["nonzeros"])) / rows)
+        share = min(1.0, max(0, int(scale["counted"] + scale["forgotten"])) / rows)
         size = 1.0 / scale["factor"] if scale["factor"] > 0.0 else 1.0
         if isinstance(name, Category):
             found.append((name.name, {name.name: name.value}, 2.0 * share * (1.0 - share)))

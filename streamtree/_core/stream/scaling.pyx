@@ -2,10 +2,10 @@
 
 Every column keeps the mean and the variance of what it has shown so far. A *dense* column,
 one that is non-zero in at least half of the rows since it first appeared, is centred and
-divided by its standard deviation, see scales.pyx. A *sparse* one (a word, the indicator of a category, a
+divided by its standard deviation. A *sparse* one (a word, the indicator of a category, a
 column that only ever has one non-zero value) is divided by the root mean square of its
 non-zero values and never centred, for centring would make it vanish or make sparse rows
-dense. Scaled values are clipped at +-5.
+dense. Scaled values are clipped at +-5. What outliers and changes of unit do, see scales.pyx.
 
 So zero means nothing in a sparse column and an observed value in a dense one, whereas a
 missing value means nothing in either: in a dense column that is its mean. Counts are integers
@@ -269,6 +269,9 @@ cdef class ColumnScaler:
     def restore(self, state):
         """Take over what `snapshot` gave; the scaler must be new."""
         cdef const ColumnScale[::1] columns = state["columns"]
+        if columns.shape[0]:
+            self._capacity = <int32_t> columns.shape[0]
+            self.columns = <ColumnScale*> regrown(NULL, self._capacity * sizeof(ColumnScale))
         self.add_columns(<int32_t> columns.shape[0], 0)
         if self.size:
             memcpy(self.columns, &columns[0], self.size * sizeof(ColumnScale))
