@@ -230,7 +230,7 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
 
     >>> model = ExtraTreeRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.R2())
-    R2: 0.179596
+    R2: 0.180312
 
     """
 

@@ -15,7 +15,7 @@ MASK = 2**64 - 1
 LARGEST = np.finfo(np.float32).max
 MOST_KEPT = 16
 FIRST_GROWTH = 100
-PARTS, MOST_LEVELS, STEP, DRAWS = 16, 40, 16, 4
+PARTS, MOST_LEVELS, STEP, DRAWS = 12, 40, 16, 4
 REPLAYED = 8
 ROWS_BETWEEN = 4
 LEAST_PART = 1e-12
@@ -189,7 +189,7 @@ class ReferenceExtraTree:
                 n = min(size, self.window)
                 self.growth = Growth(self, list(range(size - n, size)))
                 self.next_growth = size + n // 2
-        elif self.growth.steps is not None:
+        elif self.growth.due is not None:
             self.growth.run()
         else:
             for _ in range(REPLAYED):
@@ -202,7 +202,7 @@ class ReferenceExtraTree:
 
 
 class Growth:
-    """A tree that is grown a few steps at a time: `steps` says what each has cost."""
+    """A tree that is grown a few steps at a time: `due` says what the next one costs."""
 
     def __init__(self, tree, rows):
         self.tree = tree
@@ -212,6 +212,7 @@ class Growth:
         self.random = Random(tree.random.word())
         self.credit = self.spent = 0
         self.steps = self.grown(rows)
+        self.due = next(self.steps)
 
     def n_candidates(self):
         return math.ceil((6 if self.tree.numbers else 4) * math.sqrt(len(self.tree.rows[0])))
@@ -221,20 +222,18 @@ class Growth:
 
     def run(self):
         self.credit += PARTS * (self.limit() // self.n + 8)
-        while self.credit > 0:
-            cost = next(self.steps, None)
-            if cost is None:
-                self.steps = None
-                break
+        while self.due is not None and self.credit >= self.due + STEP:
+            cost, self.due = self.due, next(self.steps, None)
             self.spent += cost
             self.credit -= cost + STEP
 
     def grown(self, rows):
-        """Batch growing, with a stop after every step."""
+        """Batch growing, with a stop before every step, which says what it costs."""
         tree, m = self.tree, self.n_candidates()
         stack = [(self.root, rows)]
         while stack:
             node, rows = stack.pop()
+            yield len(rows)
             search = Search(tree, rows)
             if tree.numbers:
                 node.weight, node.mean = np.float32(search.total), search.mean
@@ -242,22 +241,19 @@ class Growth:
                 node.counts = {k: np.float32(w) for k, w in search.weights.items()}
                 for weight in node.counts.values():
                     node.weight = np.float32(node.weight + weight)
-            is_leaf = search.is_pure or len(rows) < 2 or self.spent > self.limit()
-            if is_leaf:
+            if search.is_pure or len(rows) < 2 or self.spent > self.limit():
                 node.kept = rows[-MOST_KEPT:]
-            yield len(rows)
-            if is_leaf:
                 continue
             tried = drawn = 0
             while not search.is_done and tried < m and drawn < DRAWS * m:
+                yield 2 * len(rows)
                 tried += search.consider(self.random, between_rows=False)
                 drawn += 1
-                yield 2 * len(rows)
+            yield len(rows) if search.best else 0
             if search.best:
                 stack += tree.split(node, search)[::-1]
             else:
                 node.kept = rows[-MOST_KEPT:]
-            yield len(rows) if search.best else 0
 
 
 class Search:

@@ -47,11 +47,13 @@ cdef class Growth:
     cdef int32_t n_candidates(self) noexcept nogil
     cdef int64_t limit(self) noexcept nogil
     cdef int run(self) except -1 nogil
-    cdef int64_t _step(self) except -1 nogil
-    cdef int64_t _open(self) except -1 nogil
+    cdef bint _is_decided(self) noexcept nogil
+    cdef int64_t _next_cost(self) except -1 nogil
+    cdef int _step(self) except -1 nogil
+    cdef int _open(self) except -1 nogil
     cdef int _resume(self) except -1 nogil
     cdef int _begin(self) except -1 nogil
-    cdef int64_t _end_node(self) except -1 nogil
+    cdef int _end_node(self) except -1 nogil
     cdef int _close(self) except -1 nogil
     cdef int _count(self) except -1 nogil
     cdef int64_t _row_of(self, int32_t slot) noexcept nogil

@@ -29,8 +29,8 @@ cdef enum:
     # a tree is done at the latest when so many times all rows were looked at for all candidates
     MOST_LEVELS = 40
     # and when the number of rows has grown by a part of so many: what is grown late is out of date
-    # (covtype .803 where it takes a quarter, .809 with a 16th; elevators .747, .763)
-    PARTS = 16
+    # (covtype .803 with 4, .810 with 12; elevators .747, .763)
+    PARTS = 12
     # what a step costs besides the rows that it looks at, in cells
     STEP = 16
 
@@ -123,39 +123,54 @@ cdef class Growth:
 
     cdef int run(self) except -1 nogil:
         """Do as much as is due for a row."""
+        cdef int64_t cost
         if self.window.first() > self.first:
             # its rows have gone: it was not to happen
             self.drop()
         # the rows that are left when the limit is reached are looked at once more
         self.credit += PARTS * (self.limit() // max(self.n, 1) + 8)
-        while self.credit > 0 and self.phase == GROWING:
-            self.credit -= self._step()
+        while self.phase == GROWING:
+            if self.at.node < 0 and self.n_stack == 0:
+                self._release()
+                self.phase = REPLAYING
+                return 0
+            cost = self._next_cost()
+            # a large step waits until there is enough for it: no row pays for two
+            if self.credit < cost + STEP:
+                return 0
+            self._step()
+            self.spent += cost
+            self.credit -= cost + STEP
         return 0
 
-    cdef int64_t _step(self) except -1 nogil:
-        """Open a node, try a candidate, or split the node; returns the cells looked at."""
-        cdef int64_t cost
-        if self.at.node < 0 and self.n_stack == 0:
-            self._release()
-            self.phase = REPLAYING
-            return 0
-        if self.at.node >= 0 and not self.is_begun:
-            self._resume()
-        if self.at.node < 0:
-            cost = self._open()
-        elif (
+    cdef bint _is_decided(self) noexcept nogil:
+        """Whether enough candidates of the node at hand were compared."""
+        return (
             self.search.is_done or self.n_tried >= self.n_wanted
             or self.n_drawn >= DRAWS * self.n_wanted
-        ):
-            cost = self._end_node()
-        else:
-            self.n_tried += self.search.consider(&self.random, False)
-            self.n_drawn += 1
-            cost = 2 * self.search.n
-        self.spent += cost
-        return cost + STEP
+        )
 
-    cdef int64_t _open(self) except -1 nogil:
+    cdef int64_t _next_cost(self) except -1 nogil:
+        """The cells that the next step looks at."""
+        if self.at.node < 0:
+            return self.stack[self.n_stack - 1].end - self.stack[self.n_stack - 1].begin
+        if not self.is_begun:
+            self._resume()
+        if not self._is_decided():
+            return 2 * self.search.n
+        return self.search.n if self.search.best.column >= 0 else 0
+
+    cdef int _step(self) except -1 nogil:
+        """Open a node, try a candidate, or split the node."""
+        if self.at.node < 0:
+            return self._open()
+        if self._is_decided():
+            return self._end_node()
+        self.n_tried += self.search.consider(&self.random, False)
+        self.n_drawn += 1
+        return 0
+
+    cdef int _open(self) except -1 nogil:
         """Count the rows of the next node."""
         self.n_stack -= 1
         self.at = self.stack[self.n_stack]
@@ -164,7 +179,7 @@ cdef class Growth:
         self._count()
         if self.search.is_pure or self.search.n < 2 or self.spent > self.limit():
             self._close()
-        return self.search.n
+        return 0
 
     cdef int _resume(self) except -1 nogil:
         """Count the rows of the node at hand again, of which a state has the best candidate only.
@@ -209,14 +224,13 @@ cdef class Growth:
         self.at.node = -1
         return 0
 
-    cdef int64_t _end_node(self) except -1 nogil:
+    cdef int _end_node(self) except -1 nogil:
         """Split the node at hand by the best candidate, if there is one."""
         cdef const Candidate* best = &self.search.best
         cdef Pending at = self.at
         cdef int32_t left, middle, n_left, n = at.end - at.begin
         if best.column < 0:
-            self._close()
-            return 0
+            return self._close()
         n_left = self.search.divide(best, &self.slots[at.begin], self.spare)
         middle = at.begin + n_left
         memcpy(&self.slots[middle], self.spare, (n - n_left) * sizeof(int32_t))
@@ -224,7 +238,7 @@ cdef class Growth:
         self._push(left + 1, middle, at.end)
         self._push(left, at.begin, middle)
         self.at.node = -1
-        return n
+        return 0
 
     cdef int64_t _row_of(self, int32_t slot) noexcept nogil:
         """The row of a slot, among those that the tree grows from."""
