@@ -9,6 +9,8 @@ from setuptools import Extension, setup
 
 # STREAMTREE_DEBUG=1 gives the checked build: bounds and assertion checks, line tracing, symbols.
 DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
+# STREAMTREE_SANITIZE=address,undefined (or thread) builds with sanitizers, see tests/attack.
+SANITIZERS = os.environ.get("STREAMTREE_SANITIZE", "")
 N_JOBS = os.cpu_count() or 1
 
 CORE = Path("streamtree/_core")
@@ -33,7 +35,12 @@ else:
     # The same bits on every machine: no fused multiply-add, no reordering of sums. Nobody reads
     # errno after a square root or traps on a NaN, and without them loops vectorise.
     FLAGS += ["-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
-    if sys.platform.startswith("linux") and not DEBUG:
+    if SANITIZERS:
+        # records of tables are as aligned as their width says, and x86 and ARM read them anyhow
+        FLAGS += ["-O1", "-g", f"-fsanitize={SANITIZERS}", "-fno-omit-frame-pointer"]
+        FLAGS += ["-fno-sanitize=alignment"] if "undefined" in SANITIZERS else []
+        LINKED = [f"-fsanitize={SANITIZERS}"]
+    elif sys.platform.startswith("linux") and not DEBUG:
         LINKED = ["-s"]
 
 MACROS = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]

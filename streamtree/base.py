@@ -187,6 +187,11 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
     def _views(self) -> list[inspection.NodeView]:
         """Describe every node, the root first."""
 
+    def _views_at_once(self) -> list[inspection.NodeView]:
+        """The views of one moment: they take several looks at the tree."""
+        with self._core.intake.lock.reading():
+            return self._views()
+
     def _outline(self) -> dict[str, Any]:
         """A snapshot that has of the tree only nodes, tests and counts."""
         return self._core.snapshot(is_outline=True)  # type: ignore[no-any-return]
@@ -241,11 +246,11 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
 
     def to_dataframe(self) -> Any:
         """A pandas data frame with a row per node: its place, test, weight and prediction."""
-        return indexed_frame(inspection.records(self._views()), "node")
+        return indexed_frame(inspection.records(self._views_at_once()), "node")
 
     def to_dict(self) -> dict[str, Any]:
         """The tree as nested dicts of what JSON can hold: for reading, not for keeping."""
-        return inspection.as_tree(self._views())
+        return inspection.as_tree(self._views_at_once())
 
     def feature_importances(self) -> dict[Any, float]:
         """By how much every feature moves predictions, as shares that sum to 1, largest first.
@@ -363,8 +368,11 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
         TypeError
             If a feature, a label or a parameter is of a type that a file cannot keep: other than
             str, int, float, bool, None, a numpy number, or a tuple of these. Nothing is written.
+        StateError
+            If the state contradicts itself, so that `load` would refuse it; that would be an error
+            in this package. Nothing is written.
         OSError
-            If the file cannot be written.
+            If the file cannot be written, or is no regular file.
 
         """
         name = type(self).__name__
@@ -376,7 +384,11 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
             raise TypeError(f"{attribute!r} is no parameter of {name}: a file cannot keep it")
         if position is not None:
             position = check_integer("position", position, at_least=0, at_most=2**63 - 1)
-        modelfile.write(path, name, parameters, self._core.snapshot(), position)
+        state = self._core.snapshot()
+        modelfile.check_names(state)
+        # what `load` would refuse must not take the place of a good file
+        self._new_core().check_state(state)
+        modelfile.write(path, name, parameters, state, position)
 
 
 class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):

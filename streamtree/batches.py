@@ -6,7 +6,10 @@ an object of its kind turns up.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -17,6 +20,58 @@ from streamtree._core.learners.learner import MAX_TARGET, MAX_WEIGHT
 from streamtree._core.stream.sources import DenseRows, SparseRows
 
 __all__ = ["Batch", "indexed_frame", "label_list", "target_array", "target_columns", "weight_array"]
+
+# characters of a label up to which an array of labels is one of numpy's strings
+LONGEST_TEXT = 256
+
+
+def _checked_csr(X: Any) -> Any:
+    """A sparse matrix as CSR in canonical form; raises unless all of its indices are in bounds.
+
+    scipy takes any indices and believes its own flags, which may be old.
+    """
+    if X.format == "lil":
+        parts = list(zip(X.rows, X.data, strict=True))
+        if len(parts) != X.shape[0] or any(len(columns) != len(row) for columns, row in parts):
+            raise ValueError("X has not as many indices as values")
+        X = X.tocsr()
+    elif X.format == "dia":
+        _check_indices(X.offsets)
+        n_offsets = len(set(X.offsets.tolist()))
+        if X.data.ndim != 2 or not len(X.data) == len(X.offsets) == n_offsets:
+            raise ValueError("X has not one offset for every diagonal")
+    if not hasattr(X, "check_format"):
+        X = X.tocoo()
+        for indices, size in zip((X.row, X.col), X.shape, strict=True):
+            _check_indices(indices)
+            if len(indices) != len(X.data):
+                raise ValueError("X has not as many indices as values")
+            if len(indices) and not 0 <= indices.min() <= indices.max() < size:
+                raise ValueError(f"X has indices that are not from 0 to {size - 1}")
+    else:
+        _check_indices(X.indices)
+        _check_indices(X.indptr)
+        # which scipy does not look at where the last of them is 0
+        if (np.diff(X.indptr) < 0).any():
+            raise ValueError("X has an indptr whose values fall")
+        X.check_format(full_check=True)
+    csr = X.tocsr()
+    if csr is not X:
+        csr.check_format(full_check=True)
+    falls = np.diff(csr.indices) <= 0
+    # from one row to the next they may
+    starts = csr.indptr[1:-1]
+    falls[starts[(starts > 0) & (starts < len(csr.indices))] - 1] = False
+    if falls.any():
+        csr = csr.copy()
+        csr.has_canonical_format = csr.has_sorted_indices = False
+        csr.sum_duplicates()
+    return csr
+
+
+def _check_indices(indices: NDArray[Any]) -> None:
+    if indices.dtype.kind not in "iu" or indices.ndim != 1:
+        raise ValueError(f"X has indices of dtype {indices.dtype} and {indices.ndim} dimensions")
 
 
 class Batch:
@@ -72,14 +127,9 @@ class Batch:
     def _take_sparse(self, X: Any) -> None:
         if X.ndim != 2:
             raise ValueError(f"X must have two dimensions, got {X.ndim}")
-        csr = X.tocsr()
-        if csr.dtype.kind not in "biuf":
-            raise TypeError(f"X must be numeric, got dtype {csr.dtype}")
-        # scipy takes any indices: the rows are read without looking at their bounds
-        csr.check_format(full_check=True)
-        if not csr.has_canonical_format:
-            csr = csr.copy()
-            csr.sum_duplicates()
+        if X.dtype.kind not in "biuf":
+            raise TypeError(f"X must be numeric, got dtype {X.dtype}")
+        csr = _checked_csr(X)
         data = np.ascontiguousarray(csr.data, dtype=np.float64)
         indices = np.ascontiguousarray(csr.indices, dtype=np.int32)
         indptr = np.ascontiguousarray(csr.indptr, dtype=np.int64)
@@ -99,6 +149,13 @@ class Batch:
                 "X must be a 2-D numpy array, a scipy sparse matrix or a data frame, "
                 f"got {type(X).__name__}"
             ) from None
+        # what numpy has no type for, or only that of objects
+        wide = [
+            name for name, dtype in frame.schema.items()
+            if dtype in (nw.Int128, nw.UInt128, nw.Decimal)
+        ]
+        if wide:
+            frame = frame.with_columns(nw.col(name).cast(nw.Float64) for name in wide)
         self._frame = frame
         self.n_rows = len(frame)
         self.names = list(frame.columns)
@@ -173,10 +230,17 @@ class Batch:
         return data[cells], indices[cells], np.concatenate([[0], np.cumsum(lengths[keep])])
 
     def dicts(self) -> Iterator[dict[Any, Any]]:
-        """The rows of a frame as dicts, missing cells as None."""
+        """The rows of a frame as dicts, missing cells as None, categories as strings."""
+        import narwhals.stable.v2 as nw
+
+        nominal = {
+            name for name, dtype in self._frame.schema.items() if dtype in (nw.Categorical, nw.Enum)
+        }
         for row in self._frame.iter_rows(named=True):
             yield {
-                name: None if type(value).__name__ in ("NAType", "NaTType") else value
+                name: None if type(value).__name__ in ("NAType", "NaTType")
+                else str(value) if name in nominal and value is not None and value == value
+                else value
                 for name, value in row.items()
             }
 
@@ -189,17 +253,26 @@ class Batch:
             predicted[known] = [labels[number] for number in numbers[known]]
         else:
             predicted = _label_table(labels)[numbers]
-        return predicted if self._frame is None else self._series(predicted)
+        if self._frame is None:
+            return predicted
+        if _is_of_one_type(labels):
+            return self._series(predicted.tolist())
+        if self._frame.implementation.is_pandas_like():
+            return self._series(predicted.tolist(), of_objects=True)
+        # a column of other frames has one type
+        texts = [*_distinct_texts(labels), None]
+        return self._series([texts[number] for number in numbers])
 
     def number_output(self, numbers: NDArray[np.float64]) -> Any:
         """Predicted numbers: the array itself, or a series like the frame that came in."""
-        return numbers if self._frame is None else self._series(numbers)
+        return numbers if self._frame is None else self._series(numbers.tolist())
 
-    def _series(self, values: NDArray[Any]) -> Any:
+    def _series(self, values: list[Any], of_objects: bool = False) -> Any:
         import narwhals.stable.v2 as nw
 
         series = nw.new_series(
-            name="", values=values.tolist(), backend=self._frame.implementation
+            name="", values=values, dtype=nw.Object() if of_objects else None,
+            backend=self._frame.implementation,
         ).to_native()
         if self._frame.implementation.is_pandas_like():
             series.index = self._frame.to_native().index
@@ -214,7 +287,7 @@ class Batch:
 
         # only pandas has column names that are not strings
         pandas_like = self._frame.implementation.is_pandas_like()
-        columns = list(names) if pandas_like else [str(name) for name in names]
+        columns = list(names) if pandas_like else _distinct_texts(names)
         frame = nw.from_dict(
             {name: values[:, i] for i, name in enumerate(columns)},
             backend=self._frame.implementation,
@@ -225,6 +298,24 @@ class Batch:
         return frame
 
 
+def _is_of_one_type(labels: list[Any]) -> bool:
+    """Whether labels are all of one type that a column of any frame can hold."""
+    kinds = {type(label) for label in labels}
+    return (
+        kinds <= {str} or kinds <= {bool} or kinds <= {float}
+        or (kinds <= {int} and all(-(2**63) <= label < 2**63 for label in labels))
+    )
+
+
+def _distinct_texts(names: list[Any]) -> list[str]:
+    """Names as strings; where two would be the same ("1" and 1), as their representations."""
+    texts = [str(name) for name in names]
+    counts = Counter(texts)
+    if len(counts) == len(texts):
+        return texts
+    return [text if counts[text] == 1 else repr(names[i]) for i, text in enumerate(texts)]
+
+
 def _label_table(labels: list[Any]) -> NDArray[Any]:
     """The labels as an array that gives every one of them back as it was."""
     kinds = {type(label) for label in labels}
@@ -233,7 +324,10 @@ def _label_table(labels: list[Any]) -> NDArray[Any]:
     if kinds == {int} and all(-(2**63) <= label < 2**63 for label in labels):
         return np.array(labels, dtype=np.int64)
     # numpy strings would lose NULs at the end
-    if kinds == {str} and not any(label.endswith("\0") for label in labels):
+    # and take for each of them what the longest takes
+    if kinds == {str} and not any(
+        label.endswith("\0") or len(label) > LONGEST_TEXT for label in labels
+    ):
         return np.array(labels)
     table = np.empty(len(labels), dtype=object)
     table[:] = labels
@@ -250,6 +344,7 @@ def indexed_frame(records: list[dict[str, Any]], index: str) -> Any:
 def label_list(y: Any, n_rows: int) -> list[Any]:
     """The labels of a batch as a list; raises unless there are n_rows of them."""
     labels: list[Any]
+    _refuse_masked(y, "y")
     if isinstance(y, np.ndarray):
         if y.ndim != 1:
             raise ValueError(f"y must have one dimension, got {y.ndim}")
@@ -269,9 +364,7 @@ def label_list(y: Any, n_rows: int) -> list[Any]:
 
 def target_array(y: Any, n_rows: int) -> NDArray[np.float64]:
     """The numbers of a batch, shape (n_rows, 1); raises unless all are finite."""
-    values = np.asarray(y)
-    if values.dtype.kind == "O" and all(isinstance(value, Real) for value in values.flat):
-        values = values.astype(np.float64)
+    values = _numbers(y, "y")
     if values.dtype.kind not in "biuf":
         raise TypeError(f"y must be numeric, got dtype {values.dtype}")
     if values.shape != (n_rows,):
@@ -281,6 +374,7 @@ def target_array(y: Any, n_rows: int) -> NDArray[np.float64]:
 
 def target_columns(y: Any, n_rows: int) -> tuple[NDArray[np.float64], list[Any]]:
     """Several numbers a row, shape (n_rows, n_targets), and the names of the targets."""
+    _refuse_masked(y, "y")
     targets = Batch(y)
     if targets.source is None or isinstance(targets._values, tuple):
         raise TypeError("y must be a numeric array or frame of shape (n_rows, n_targets)")
@@ -288,6 +382,27 @@ def target_columns(y: Any, n_rows: int) -> tuple[NDArray[np.float64], list[Any]]
         raise ValueError(f"X has {n_rows} rows, y has {targets.n_rows}")
     names = targets.names
     return _checked_targets(targets._values, lambda column: f"target {names[column]!r}"), names
+
+
+def _refuse_masked(values: Any, name: str) -> None:
+    if np.ma.is_masked(values):
+        raise ValueError(f"{name} has masked entries: leave these rows out")
+
+
+def _numbers(values: Any, name: str) -> NDArray[Any]:
+    """Numbers as an array, whatever they came in; large integers may become infinite."""
+    _refuse_masked(values, name)
+    array = np.asarray(values)
+    if array.dtype.kind != "O" or not all(isinstance(v, (Real, Decimal)) for v in array.flat):
+        return array
+    return np.array([_as_float(value) for value in array.flat]).reshape(array.shape)
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
 
 
 def _checked_targets(values: NDArray[Any], name_of: Any) -> NDArray[np.float64]:
@@ -306,7 +421,7 @@ def weight_array(w: Any, n_rows: int) -> NDArray[np.float64] | None:
     """The weights of a batch, None for 1 each; raises unless all are in range."""
     if w is None:
         return None
-    weights = np.asarray(w)
+    weights = _numbers(w, "w")
     if weights.dtype.kind not in "biuf":
         raise TypeError(f"w must be numeric, got dtype {weights.dtype}")
     weights = weights.astype(np.float64)

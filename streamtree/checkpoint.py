@@ -92,9 +92,10 @@ class Checkpoint:
             loaded, at = load_at(self.path)
             _check_same(loaded, model, self.path)
             saved, position = loaded, at or 0
-        # a process that was killed while it wrote has left an unfinished file
-        for other in self.path.parent.iterdir():
-            if is_temporary(other.name, self.path.name):
+        # a process that was killed while it wrote has left an unfinished file, beside the real one
+        path = self.path.resolve()
+        for other in path.parent.iterdir():
+            if is_temporary(other.name, path.name):
                 with contextlib.suppress(OSError):
                     other.unlink()
         self._position, self._time = position, time.monotonic()

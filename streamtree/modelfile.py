@@ -7,6 +7,7 @@ stored, not compressed, so that nothing can grow beyond the size of the file.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import io
 import json
@@ -15,6 +16,7 @@ import os
 import re
 import reprlib
 import secrets
+import stat
 import zipfile
 from collections.abc import Callable, Iterator
 from typing import IO, Any
@@ -249,12 +251,23 @@ def _write_array(archive: zipfile.ZipFile, name: str, array: Any) -> dict[str, A
 
 @contextlib.contextmanager
 def _replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of `path` once it is whole and on the disk."""
+    """A new file that takes the place of `path` once it is whole and on the disk.
+
+    It has the permissions of the older one.
+    """
     path = os.path.realpath(os.fspath(path))
     folder, name = os.path.split(path)
     temporary = os.path.join(folder, f".{name}.{secrets.token_hex(8)}.tmp")
+    mode = None
+    with contextlib.suppress(FileNotFoundError):
+        mode = _mode_of_file(path)
     try:
-        with open(temporary, "xb") as file:
+        # nobody else may open it before it has them
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        handle = os.open(temporary, flags, 0o666 if mode is None else 0o600)
+        with open(handle, "wb") as file:
+            if mode is not None:
+                os.chmod(temporary, stat.S_IMODE(mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -272,6 +285,14 @@ def _replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.close(handle)
 
 
+def _mode_of_file(path: str | os.PathLike[str]) -> int:
+    """The mode of a regular file; OSError for what would hang, or never end."""
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    return mode
+
+
 def is_temporary(name: str, of: str) -> bool:
     """Whether a file of this name was to become the file `of`."""
     return re.fullmatch(re.escape(f".{of}.") + r"[0-9a-f]{16}\.tmp", name) is not None
@@ -279,6 +300,7 @@ def is_temporary(name: str, of: str) -> bool:
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The header of a file with its `parameters` and `state` decoded, all checksums checked."""
+    _mode_of_file(path)
     with open(path, "rb") as file, refusing(path):
         size = file.seek(0, os.SEEK_END)
         with zipfile.ZipFile(file) as archive:

@@ -40,7 +40,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         If the file is damaged or truncated, is something else, contradicts itself, or was written
         by a newer version in a format that this one does not know.
     OSError
-        If there is no such file, or it may not be read.
+        If there is no such file, it may not be read, or it is no regular file but a pipe, say.
 
     References
     ----------

@@ -18,6 +18,14 @@ settings.register_profile(
 settings.load_profile("fixed")
 
 
+def pytest_collection_modifyitems(config, items):
+    """Leave out the long attacks unless they are asked for by name."""
+    if "attack" not in config.option.markexpr:
+        long = [item for item in items if item.get_closest_marker("attack")]
+        config.hook.pytest_deselected(items=long)
+        items[:] = [item for item in items if item not in long]
+
+
 @pytest.fixture(autouse=True)
 def _fixed_seeds():
     """river's checks shuffle features with the module-level generator."""

@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 import sys
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -239,7 +240,7 @@ AWKWARD = {
         ["features", "labels", "nodes", "rows", "keys"], ["links", "records", "seed"]),
     "parameters": (["loss", "stream", "hinge", "seed", "_core"], ["paper", "stream", "loss"]),
     "shared objects": ([("a", "b"), "a", "b", ("b", ("a", "b"))], ["a", ("a", "b"), "b"]),
-    "all kinds": ([None, 0, 1.5, b"b", "s", (1,), frozenset({2})], [True, "t", b"u", (2, 3), 4.5]),
+    "all kinds": ([None, 0, 1.5, b"b", "s", (1,), Fraction(1, 2)], [True, "t", b"u", (2, 3), 4.5]),
     "unicode": (["größe", "🌳", "\0", ""], ["ß", "", "\0\0"]),
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import datetime
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -11,10 +12,12 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from support.isolated import run_isolated
+from support.matrices import MALFORMED
 from support.strategies import arrays, chunkings, settings
 from support.streams import as_dicts, blobs, changing_rows
 
-from streamtree import LOMTreeClassifier, ModelTreeClassifier
+from streamtree import LOMTreeClassifier, ModelTreeClassifier, SoftTreeRegressor
 
 
 def learn_loop(model, rows, labels, weights=None):
@@ -545,3 +548,142 @@ def test_inputs_are_left_alone():
     X[:] = -1.0
     weights[:] = 7.0
     assert pickle.dumps(model) == before
+
+
+# ------------------------------------------------------------ what must not be believed
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_matrices_are_refused(name):
+    """scipy reads foreign memory for some of these: in a process of its own."""
+    run_isolated(
+        f"""
+        import pickle
+        import numpy as np, pytest
+        from streamtree import ModelTreeClassifier
+        from support.matrices import MALFORMED
+
+        model = ModelTreeClassifier()
+        model.learn_many(np.ones((4, 5)), [0, 1, 0, 1])
+        before = pickle.dumps(model)
+        X = MALFORMED[{name!r}]()
+        for call in (model.predict_many, lambda X: model.learn_many(X, [0] * X.shape[0])):
+            with pytest.raises(ValueError):
+                call(X)
+        assert pickle.dumps(model) == before
+        """
+    )
+
+
+def test_indices_that_are_no_integers_are_refused():
+    X = sp.csr_matrix(np.eye(2))
+    X.indices = np.array([0.0, 1.5])
+    with pytest.raises(ValueError, match="dtype float64"):
+        ModelTreeClassifier().learn_many(X, [0, 1])
+
+
+def test_flags_of_scipy_may_be_old():
+    """Duplicates and unsorted indices count, whatever the flags say."""
+    rows = ([0, 0, 3, 1], [0, 2, 4])
+    X = sp.csr_matrix((np.array([1.0, 2.0, 3.0, 4.0]), *rows), shape=(2, 5))
+    X.has_canonical_format = X.has_sorted_indices = True
+    models = [ModelTreeClassifier(), ModelTreeClassifier()]
+    models[0].learn_many(X, ["a", "b"])
+    models[1].learn_many(sp.csr_matrix([[3.0, 0, 0, 0, 0], [0, 4.0, 0, 3.0, 0]]), ["a", "b"])
+    assert pickle.dumps(models[0]) == pickle.dumps(models[1])
+
+
+@pytest.mark.parametrize("estimator", [ModelTreeClassifier, SoftTreeRegressor])
+def test_masked_targets_and_weights_are_refused(estimator):
+    model = estimator()
+    before = pickle.dumps(model)
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    with pytest.raises(ValueError, match=r"^y "):
+        model.learn_many(np.ones((3, 1)), masked)
+    with pytest.raises(ValueError, match=r"^w "):
+        model.learn_many(np.ones((3, 1)), [1.0, 2.0, 3.0], masked)
+    assert pickle.dumps(model) == before
+    model.learn_many(np.ones((3, 1)), np.ma.array([1.0, 2.0, 3.0]), np.ma.array([1.0, 2.0, 3.0]))
+
+
+@pytest.mark.parametrize("categories", [[3, 1, 2], [0.5, 1.5, 2.5], [True, False, True]])
+def test_categories_of_pandas_are_categories(categories):
+    frame = pd.DataFrame({"c": pd.Categorical([*categories, None]), "x": 1.0})
+    texts = pd.DataFrame({"c": [*map(str, categories), None], "x": 1.0})
+    models = [ModelTreeClassifier(), ModelTreeClassifier()]
+    for model, X in zip(models, (frame, texts), strict=True):
+        model.learn_many(X, [0, 1, 0, 1])
+    assert pickle.dumps(models[0]) == pickle.dumps(models[1])
+    assert models[0].snapshot()["features"][0] == ("c", str(categories[0]))
+
+
+def test_dictionaries_of_pyarrow_are_categories():
+    model = ModelTreeClassifier()
+    model.learn_many(pa.table({"c": pa.array([7, None, 8]).dictionary_encode()}), [0, 1, 0])
+    assert model.snapshot()["features"] == [("c", "7"), ("c", "8")]
+
+
+def polars_or_pyarrow(frame):
+    return [pl.DataFrame(frame), pa.table(frame)]
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_labels_of_several_types_in_frames_of_one_type(which):
+    X = polars_or_pyarrow({"a": [1.0, 2.0, 3.0]})[which]
+    model = ModelTreeClassifier()
+    said = model.test_then_learn_many(X, [1, "1", 2])
+    for _ in range(50):
+        model.learn_many(X, [1, "1", 2])
+    names = ["1", "'1'", "2"]
+    proba = model.predict_proba_many(X)
+    assert list(getattr(proba, "columns", None) if which == 0 else proba.column_names) == names
+    predicted = model.predict_many(X)
+    assert (predicted.to_list() if which == 0 else predicted.to_pylist()) == names
+    assert (said.to_list() if which == 0 else said.to_pylist())[0] is None
+
+
+def test_a_frame_of_pandas_gives_any_labels_as_they_are():
+    X, labels = pd.DataFrame({"a": [1.0, 2.0, 3.0]}), [10**400, "1", (1, 2)]
+    model = ModelTreeClassifier()
+    for _ in range(50):
+        model.learn_many(X, labels)
+    assert model.predict_many(X).tolist() == labels
+
+
+def test_one_long_label_does_not_widen_all():
+    model = ModelTreeClassifier()
+    model.learn_many(np.eye(3), ["long" * 10**5, "b", "c"])
+    assert model.predict_many(np.zeros((1000, 3))).nbytes < 10**5
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_wide_numbers_of_frames(mixed):
+    """Numbers that numpy has no type for."""
+    models = []
+    more = {"word": ["x", "y"]} if mixed else {}
+    for X in (
+        pl.DataFrame(
+            {"a": pl.Series([3, None], dtype=pl.Int128), "b": [Decimal("0.5"), None], **more}
+        ),
+        pa.table({"a": [Decimal(3), None], "b": [Decimal("0.5"), None], **more}),
+        pd.DataFrame({"a": [Decimal(3), None], "b": [Decimal("0.5"), None], **more}),
+        pd.DataFrame({"a": [3.0, np.nan], "b": [0.5, np.nan], **more}),
+    ):
+        models.append(ModelTreeClassifier())
+        models[-1].learn_many(X, [0, 1])
+    assert all(pickle.dumps(model) == pickle.dumps(models[-1]) for model in models)
+
+
+def test_integers_beyond_all_floats_are_out_of_bounds():
+    model = SoftTreeRegressor()
+    before = pickle.dumps(model)
+    for call in (
+        lambda: model.learn_many(np.ones((1, 1)), [10**400]),
+        lambda: model.learn_many(np.ones((1, 1)), [1.0], [10**400]),
+        lambda: model.learn_one({"a": 1.0}, -(10**400)),
+        lambda: model.learn_one({"a": 1.0}, 1.0, w=10**400),
+    ):
+        with pytest.raises(ValueError, match=r"must be from"):
+            call()
+    assert pickle.dumps(model) == before
+    model.learn_many(np.ones((2, 1)), [Decimal(2), 10**30], [2**70, 1])

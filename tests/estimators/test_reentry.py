@@ -52,6 +52,8 @@ def test_nested_predictions_have_rows_of_their_own():
             act = None
             def __init__(self, key):
                 self.key = key
+            def __repr__(self):
+                return f"Caller({self.key})"
             def __hash__(self):
                 self.called()
                 return hash(self.key)

@@ -35,7 +35,7 @@ cdef class Learner:
     cdef void settle(self, Prediction* out) noexcept nogil
     cdef int settle_explanation(self, Explanation out) except -1
     cdef Py_ssize_t n_outputs(self) noexcept nogil
-    cdef int learn_dict(self, x, y, double w) except -1
+    cdef int learn_dict(self, x, y, w) except -1
     cdef object predict_dict(self, x)
     cdef int _bind(self, Intake intake) except -1
     cdef int predict_rows(self, RowSource source, list names, int32_t[::1] labels,

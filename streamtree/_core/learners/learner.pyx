@@ -22,6 +22,7 @@ from streamtree._core.stream.scales cimport (
 from streamtree._core.stream.sources cimport RowSource
 from streamtree._core.trees.tree cimport Tree
 
+from decimal import Decimal
 from numbers import Real
 
 import numpy as np
@@ -41,10 +42,16 @@ MAX_TARGET = 1e100
 cdef double SPOILS = 7.0
 
 
-cdef int check_weight(double w) except -1:
-    if not 0.0 <= w <= MAX_WEIGHT:
-        raise ValueError(f"w must be from 0 to {MAX_WEIGHT:g}, got {w!r}")
-    return 0
+cdef double as_weight(object w) except -1.0:
+    """The weight of an example as a number."""
+    cdef double number
+    try:
+        number = w
+    except OverflowError:
+        number = HUGE_VAL
+    if not 0.0 <= number <= MAX_WEIGHT:
+        raise ValueError(f"w must be from 0 to {MAX_WEIGHT:g}, got {number!r}")
+    return number
 
 
 cdef class Examples:
@@ -328,13 +335,13 @@ cdef class Learner:
 
     # --------------------------------------------------------------------------- one row
 
-    cdef int learn_dict(self, x, y, double w) except -1:
+    cdef int learn_dict(self, x, y, w) except -1:
         raise NotImplementedError
 
     cdef object predict_dict(self, x):
         raise NotImplementedError
 
-    def learn_one(self, x, y, double w):
+    def learn_one(self, x, y, w):
         """Learn one dict; every error is raised before anything changes."""
         self.learn_dict(x, y, w)
 
@@ -442,7 +449,7 @@ cdef class Classifier(Learner):
             if len(known) > self.tree.max_labels:
                 self.tree.refuse_label(label)
 
-    cdef int learn_dict(self, x, y, double w) except -1:
+    cdef int learn_dict(self, x, y, w) except -1:
         """Learn one dict; every error is raised before anything changes."""
         cdef Intake intake = self.intake
         cdef int32_t n_labels = self.intake.labels.size
@@ -452,13 +459,12 @@ cdef class Classifier(Learner):
             y = self.intake.labels.normalized(y)
             if self.tree.max_labels:
                 self.check_labels((y,))
-            check_weight(w)
+            example.weight = as_weight(w)
             intake.read_new(x)
-            if w == 0.0:
+            if example.weight == 0.0:
                 return 0
             example.label = self.intake.labels.add(y)
             example.targets = NULL
-            example.weight = w
             self.tree.expect(example.label)
             if intake.has_new_names():
                 try:
@@ -622,14 +628,14 @@ cdef class Classifier(Learner):
 cdef double as_target(object y, object name) except? -1.0:
     """A target as a finite number; `name` is what to call it in an error."""
     cdef double number
-    if type(y) is not float and not isinstance(y, (Real, np.bool_)):
+    if type(y) is not float and not isinstance(y, (Real, np.bool_, Decimal)):
         raise TypeError(f"{name} must be a number, got {type(y).__name__}")
     try:
         number = float(y)
     except OverflowError:
         number = HUGE_VAL
     if not -MAX_TARGET <= number <= MAX_TARGET:
-        raise ValueError(f"{name} must be from {-MAX_TARGET:g} to {MAX_TARGET:g}, got {y!r}")
+        raise ValueError(f"{name} must be from {-MAX_TARGET:g} to {MAX_TARGET:g}, got {number!r}")
     return number
 
 
@@ -814,7 +820,7 @@ cdef class Regressor(Learner):
             self._target = np.array(values, dtype=np.float64)
         return names
 
-    cdef int learn_dict(self, x, y, double w) except -1:
+    cdef int learn_dict(self, x, y, w) except -1:
         """Learn one dict; every error is raised before anything changes."""
         cdef Intake intake = self.intake
         cdef double[::1] target
@@ -822,9 +828,9 @@ cdef class Regressor(Learner):
         intake.lock.begin_learning()
         try:
             names = self.check_target(y)
-            check_weight(w)
+            example.weight = as_weight(w)
             intake.read_new(x)
-            if w == 0.0:
+            if example.weight == 0.0:
                 return 0
             intake.commit(intake.own.incoming)
             target = self._target
@@ -832,7 +838,6 @@ cdef class Regressor(Learner):
                 self.name_targets(names)
             example.label = -1
             example.targets = &target[0]
-            example.weight = w
             return self.learn(intake.own, &example, False, NULL)
         finally:
             intake.lock.end_learning()
@@ -852,7 +857,9 @@ cdef class Regressor(Learner):
             if targets is not None:
                 self.check_names(targets)
                 if self.targets:
-                    y = np.ascontiguousarray(y[:, [targets.index(t) for t in self.targets]])
+                    # by hash: numpy numbers compare with tuples value by value
+                    places = {name: i for i, name in enumerate(targets)}
+                    y = np.ascontiguousarray(y[:, [places[name] for name in self.targets]])
             source = self._new(rows, names, first_rows)
             if source.n_rows == 0:
                 return np.empty((0, self.intake.context.n_targets))

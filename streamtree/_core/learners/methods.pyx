@@ -16,7 +16,7 @@ cdef class Holder:
     cdef public Learner _core
 
 
-def learn_label(Holder self, x, y, *, double w=1.0):
+def learn_label(Holder self, x, y, *, w=1.0):
     self._core.learn_dict(x, y, w)
 
 
@@ -24,7 +24,7 @@ def predict_label(Holder self, x, **kwargs):
     return self._core.predict_dict(x)
 
 
-def learn_number(Holder self, x, y, *, double w=1.0):
+def learn_number(Holder self, x, y, *, w=1.0):
     self._core.learn_dict(x, y, w)
 
 

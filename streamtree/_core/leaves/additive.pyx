@@ -305,6 +305,9 @@ cdef int import_model(AdditiveModel* model, int32_t n_columns, dict state) excep
     model.stride = state["stride"]
     imported(&model.linear, model.stride, n_columns + 1, state["linear"])
     imported(&model.knots, model.stride, KNOTS * n_columns, state["knots"])
+    if model.stride > 1:
+        # it is always there, but not in a file as long as its steps were too small to count
+        table_insert(&model.linear, record_width(model.stride), 0, n_columns + 1)
     return 0
 
 
@@ -346,5 +349,3 @@ def check_model(model, n_columns):
         check_finite(table["records"])
         # behind the weights the sum of squares, and a number that fills the pair
         check_finite(table["records"][:, RATES * stride], at_least=0.0)
-    if stride > 1:
-        require(0 in model["linear"]["keys"], "the bias of a leaf model")

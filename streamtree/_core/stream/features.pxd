@@ -5,6 +5,7 @@ from streamtree._core.stream.buffers cimport RowBuffer
 
 
 cdef uint32_t stable_hash(object name) except? 0
+cdef int check_name(object name) except -1
 
 
 cdef class FeatureIndex:

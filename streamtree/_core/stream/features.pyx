@@ -16,11 +16,17 @@ from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.buffers cimport RowBuffer
 
+import re
+from decimal import Decimal
 from typing import NamedTuple
 
 import numpy as np
 
 from streamtree._core.store.state import require
+
+PLAIN_NAMES = (str, int, float, bytes, np.generic, type(None))
+# what stands in a representation that follows an address, or the order of a set
+UNSTABLE = re.compile(r" at 0x[0-9a-fA-F]+|frozenset\(\{")
 
 cdef extern from "Python.h":
     # with borrowed references: what a dict holds is not to be counted anew for every look
@@ -51,6 +57,28 @@ cdef uint32_t stable_hash(object name) except? 0:
     return value
 
 
+cdef int check_name(object name) except -1:
+    """Raise if what a name is called may differ between two processes, or it is not itself."""
+    cdef list parts
+    if type(name) is str or type(name) is int:
+        return 0
+    parts = [name]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, tuple):
+            parts.extend(part)
+        elif part != part:
+            raise ValueError(f"feature {name!r}: NaN does not equal itself, so it cannot be a name")
+        elif not isinstance(part, PLAIN_NAMES):
+            text = repr(part)
+            if type(part).__repr__ is object.__repr__ or UNSTABLE.search(text):
+                raise TypeError(
+                    f"feature {name!r}: its representation differs from process to process, so it "
+                    "cannot be a name; use a str, a number or a tuple of these"
+                )
+    return 0
+
+
 class Category(NamedTuple):
     """The column of one value of a categorical feature."""
 
@@ -63,7 +91,7 @@ cdef double as_number(object key, object value) except? -1.0:
     cdef double number
     if value is None:
         return NAN
-    if not isinstance(value, (int, float, np.number, np.bool_)) or isinstance(
+    if not isinstance(value, (int, float, np.number, np.bool_, Decimal)) or isinstance(
         value, (complex, np.complexfloating, np.timedelta64)
     ):
         raise TypeError(
@@ -303,6 +331,7 @@ cdef class FeatureIndex:
             return <int32_t> found
         if not keep_new:
             return -1
+        check_name(key)
         # str(): a subclass such as numpy.str_ must not live on in the model
         self._new_names.append(key if value is None else Category(key, str(value)))
         return -2 - <int32_t> len(self._new_names)

@@ -13,7 +13,7 @@ from streamtree._core.store.memory cimport regrown, zeroed
 from streamtree._core.stream.buffers cimport RowBuffer
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.encoding cimport PARTS, RowEncoder
-from streamtree._core.stream.features cimport FeatureIndex
+from streamtree._core.stream.features cimport FeatureIndex, check_name
 from streamtree._core.stream.labels cimport LabelIndex
 from streamtree._core.stream.lock cimport ModelLock
 from streamtree._core.stream.row cimport ENCODED, LISTED, PLAIN, STANDARD, TABLE, Scratch, View
@@ -298,6 +298,7 @@ cdef class Intake:
         cdef int32_t[::1] view = columns
         cdef Py_ssize_t i
         for i, name in enumerate(names):
+            self.features.refuse_category(name)
             view[i] = self.features.find(name)
         return columns
 
@@ -318,6 +319,8 @@ cdef class Intake:
                 (first_rows[i], i) for i, name in enumerate(names)
                 if first_rows[i] >= 0 and self.features.find(name) < 0
             ]
+            for _, i in new:
+                check_name(names[i])
             for _, i in sorted(new):
                 self.features.add(names[i])
         except BaseException:

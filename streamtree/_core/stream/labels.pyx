@@ -13,6 +13,18 @@ cdef bint is_missing(object label) except -1:
     return type(different).__name__ == "NAType" or bool(different)
 
 
+cdef bint has_missing(object label) except -1:
+    """Whether a label, or what is in it if it is a tuple, is missing."""
+    cdef list parts = [label]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, tuple):
+            parts.extend(part)
+        elif is_missing(part):
+            return True
+    return False
+
+
 @cython.final
 cdef class LabelIndex:
     """An append-only map from labels to the class numbers 0, 1, 2, ...
@@ -41,7 +53,7 @@ cdef class LabelIndex:
             raise TypeError(
                 f"y must be hashable to be a class label, got {type(label).__name__}"
             ) from None
-        if label is None or is_missing(label):
+        if label is None or has_missing(label):
             raise ValueError(
                 f"y is {label!r}: a missing label cannot be learned; drop the example"
             )

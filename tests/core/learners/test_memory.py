@@ -142,6 +142,9 @@ class Token:
     def __init__(self, key):
         self.key = key
 
+    def __repr__(self):
+        return f"Token({self.key!r})"
+
     def __hash__(self):
         return hash(self.key)
 

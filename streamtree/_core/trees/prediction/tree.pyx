@@ -45,6 +45,8 @@ cdef enum:
 cdef double LOOK_GROWTH = 1.3
 # a closed leaf takes the place of an open one that promises less than half as much
 cdef double REOPEN_FACTOR = 2.0
+# no target is larger, so no mean may be
+cdef double FARTHEST = 1e100
 
 
 @cython.final
@@ -425,13 +427,14 @@ cdef class PredictionTree(PredictionNodes):
         cdef double* counts = self.counts_of(child)
         cdef double weight = 0.0
         cdef int32_t i
+        # what is missing is a difference: no weight below 0 by rounding, and no mean out of bounds
         if self.loss == SQUARED:
-            weight = counts[0] = search.branch[0]
-            counts[1] = search.branch[1]
+            weight = search.branch[0] = max(search.branch[0], 0.0)
+            search.branch[1] = max(min(search.branch[1], FARTHEST * weight), -FARTHEST * weight)
+            counts[0], counts[1] = weight, search.branch[1]
             counts[2] = squares_of(leaf, search.branch)
         else:
             for i in range(leaf.n_sums):
-                # what is missing is a difference: no weight below 0 by rounding
                 counts[leaf.labels[i]] = max(search.branch[i], 0.0)
                 weight += max(search.branch[i], 0.0)
         self.nodes[child].weight = weight

@@ -10,11 +10,12 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
-
-import streamtree
-from streamtree import modelfile
 from support.estimators import CASES, answers, as_batch, stream_of
 from support.streams import as_dicts
+
+import streamtree
+from attack.checks import Broken
+from streamtree import modelfile
 
 INTEGERS = [-(2**63), -(2**31) - 1, -(2**31), -2, -1, 0, 1, 2, 3, 7, 100, 2**31 - 1, 2**31, 2**62]
 FLOATS = [float("nan"), float("inf"), -float("inf"), -1.0, -0.0, 0.0, 0.5, 1.0, 1e-320, 1e300]
@@ -155,24 +156,34 @@ def forged(rng, data):
         return json.dumps(header, default=str).encode()
 
 
-def run(n, seed=0):
-    """Load n mutated files and use what loads; returns how many loaded."""
-    rng = random.Random(seed)
-    n_loaded = 0
-    originals = []
+def originals(only):
+    """Files of models of all ages, each with rows and targets to go on with."""
+    found = []
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "mutated.model"
+        path = Path(folder) / "some.model"
         for case in CASES:
             estimator, params = case.values
+            if only not in (None, estimator.__name__):
+                continue
             X, y = stream_of(estimator, 120)
             for n_learned in (0, 1, 40, 120):
                 model = estimator(**params)
                 if n_learned:
                     model.learn_many(X[:n_learned], as_batch(y[:n_learned]))
                 model.save(path)
-                originals.append((path.read_bytes(), X[:12], y[:12]))
-        for _ in range(n):
-            data, X, y = rng.choice(originals)
+                found.append((path.read_bytes(), X[:12], y[:12]))
+    return found
+
+
+def run(n, seed=0, only=None):
+    """Load n mutated files and use what loads; says how many loaded."""
+    n_loaded = 0
+    files = originals(only)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "mutated.model"
+        for each in range(seed, seed + n):
+            rng = random.Random(each)
+            data, X, y = rng.choice(files)
             path.write_bytes(rng.choice([damaged, forged, forged, forged])(rng, data))
             # small tables, too, must be read as large ones are
             modelfile.PIECE_BYTES = rng.choice([100, 4_000_000])
@@ -180,9 +191,14 @@ def run(n, seed=0):
                 model = streamtree.load(path)
             except streamtree.ModelFileError:
                 continue
+            except Exception as error:
+                raise Broken(f"seed {each}: {error!r}") from error
             n_loaded += 1
-            use(model, X, y)
-    return n_loaded
+            try:
+                use(model, X, y)
+            except Exception as error:
+                raise Broken(f"seed {each}: {error!r}") from error
+    return f"{n} files, of which {n_loaded} loaded"
 
 
 def use(model, X, y):

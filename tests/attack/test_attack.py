@@ -1,0 +1,43 @@
+"""A few of every attack in the suite; all of them with `pytest -m attack`."""
+
+import re
+
+import pytest
+from support.estimators import NAMES
+from support.isolated import run_isolated
+
+from attack.__main__ import ATTACKS
+
+QUICK = {
+    "streams": 5, "malformed": 150, "files": 80, "kills": 11, "interrupts": 11, "crowds": 3,
+}  # fmt: skip
+FULL = {
+    "streams": 20_000, "malformed": 10_000, "files": 20_000, "kills": 300, "interrupts": 200,
+    "crowds": 110,
+}  # fmt: skip
+
+
+def attacked(name, n, seed, only=None, timeout=120):
+    code = f"import attack.{name}; print(attack.{name}.run({n}, {seed}, {only!r}))"
+    return run_isolated(code, timeout=timeout)
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_few(name):
+    print(attacked(name, QUICK[name], seed=5))
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("name", [name for name in ATTACKS if name != "streams"])
+def test_all(name):
+    said = attacked(name, FULL[name], seed=1000, timeout=7200)
+    print(said)
+    if name == "files":
+        # the rest is refused; were nearly all, little would be tested
+        assert int(re.search(r"which (\d+) loaded", said).group(1)) > FULL[name] // 20
+
+
+@pytest.mark.attack
+@pytest.mark.parametrize("estimator", NAMES)
+def test_all_streams(estimator):
+    print(attacked("streams", FULL["streams"], 1000, estimator, timeout=7200))

@@ -1,0 +1,33 @@
+"""Signals that come in the middle of a call, and batches in which they may come."""
+
+import signal
+from contextlib import contextmanager
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+
+
+@contextmanager
+def interrupted_after(seconds):
+    """Like Ctrl-C, so many seconds from now."""
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def frames(X):
+    """The same rows as an array, a sparse matrix, and a frame that goes row by row."""
+    zeros = np.where(np.abs(X) < 1.0, 0.0, X)
+    mixed = pd.DataFrame(X, columns=list("abcde"))
+    mixed["late"] = np.where(np.arange(len(X)) < len(X) - 10, None, "text")
+    return {"dense": X, "sparse": sp.csr_array(zeros), "mixed": mixed}
+
+
+def part(X, n):
+    """The first n rows."""
+    return X.iloc[:n] if isinstance(X, pd.DataFrame) else X[:n]
