@@ -152,7 +152,7 @@ class ReferenceExtraTree:
         leaf.since = min(leaf.since + 1, 255)
         if not self.numbers and len(leaf.counts) < 2:
             return
-        if leaf.since < ROWS_BETWEEN or len(leaf.kept) < (10 if self.numbers else 4):
+        if leaf.since < ROWS_BETWEEN or len(leaf.kept) < (10 if self.numbers else 6):
             return
         leaf.since = 0
         kept = [i for i in leaf.kept if i >= len(self.rows) - self.capacity()]

@@ -27,7 +27,7 @@ cdef enum:
     # rows before a tree is first grown, at the earliest
     FIRST_GROWTH = 100
     # a leaf searches for a split when it has kept so many rows, after some more if it found none
-    LABELLED_ROWS = 4
+    LABELLED_ROWS = 6
     NUMBERED_ROWS = 10
     ROWS_BETWEEN = 4
     # candidates by the root of the number of columns, and at most
