@@ -168,7 +168,7 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
 
     >>> model = ExtraTreeClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 91.81%
+    Accuracy: 91.86%
 
     """
 

@@ -1,0 +1,95 @@
+"""The window of recent rows, as the snapshots of a tree that grows from it show it."""
+
+import pickle
+import sys
+
+import numpy as np
+import scipy.sparse as sp
+
+from streamtree import ExtraTreeClassifier
+from streamtree._core.stream.features import Category
+
+
+def window_of(model):
+    return model.snapshot()["tree"]["window"]
+
+
+def cells_of(model, name):
+    """The values of a column in all rows of the window, the oldest first."""
+    state = model.snapshot()
+    window, column = state["tree"]["window"], state["features"].index(name)
+    field = window["field_of"][column]
+    is_number = window["columns"] >= 0
+    if field < 0:
+        rows = np.repeat(np.arange(len(window["labels"])), np.diff(window["starts"]))
+        here = window["list_columns"] == column
+        cells = np.zeros(len(window["labels"]), dtype=np.float32)
+        cells[rows[here]] = window["list_values"][here]
+        return cells
+    if isinstance(name, Category):
+        return window["codes"][(~is_number[:field]).sum()] == column
+    return window["numbers"][is_number[:field].sum()]
+
+
+def test_it_has_the_last_rows_and_a_quarter_more():
+    model = ExtraTreeClassifier(window=100)
+    for i in range(301):
+        model.learn_one({"a": i + 1.0, "kind": "xy"[i % 2]}, i % 3, w=1.0 + i % 2)
+    window = window_of(model)
+    assert window["size"] == 301
+    assert cells_of(model, "a").tolist() == [i + 1.0 for i in range(301 - 125, 301)]
+    assert cells_of(model, Category("kind", "y")).tolist() == [i % 2 for i in range(176, 301)]
+    assert window["labels"].tolist() == [i % 3 for i in range(176, 301)]
+    assert window["weights"].tolist() == [1.0 + i % 2 for i in range(176, 301)]
+
+
+def test_what_came_before_a_column_is_missing_and_gaps_are_once_zeros_are_values():
+    model = ExtraTreeClassifier()
+    for i in range(60):
+        x = {"a": 1.0 + i}
+        if i >= 20 and i != 40:
+            x["late"] = 5.0
+        model.learn_one(x, i % 2)
+    late = cells_of(model, "late")
+    assert np.isnan(late[:20]).all()
+    assert np.isnan(late[40])
+    assert (np.delete(late[20:], 20) == 5.0).all()
+
+
+def test_wide_sparse_rows_lie_in_lists():
+    rng = np.random.default_rng(0)
+    n, width = 1500, 3000
+    X = sp.random_array((n, width), density=0.004, random_state=rng, format="csr")
+    y = rng.integers(3, size=n)
+    model, loop = ExtraTreeClassifier(window=200), ExtraTreeClassifier(window=200)
+    model.learn_many(X, y)
+    window = window_of(model)
+    assert len(window["columns"]) <= 64
+    # 12 values a row, not 3,000: fields would be 3 MB
+    assert sys.getsizeof(model._core) < 1_500_000
+    last = X[-1].tocoo()
+    names = model._core.features.names
+    for column, value in zip(last.coords[-1].tolist(), last.data.tolist(), strict=True):
+        assert column in names
+        assert cells_of(model, column)[-1] == np.float32(value)
+    # in two parts, with a file in between
+    loop.learn_many(X[:777], y[:777])
+    loop._core.check_state(loop.snapshot())
+    loop = pickle.loads(pickle.dumps(loop))
+    loop.learn_many(X[777:], y[777:])
+    assert loop.predict_proba_many(X[:100]).tolist() == model.predict_proba_many(X[:100]).tolist()
+
+
+def test_a_column_that_most_rows_have_leaves_the_lists():
+    rng = np.random.default_rng(0)
+    model = ExtraTreeClassifier(window=200)
+    for i in range(300):
+        # seventy columns first, so that there are lists
+        x = {f"word {j}": 1.0 for j in (range(70) if i == 0 else rng.integers(70, size=3))}
+        if i >= 2:
+            x["often"] = i + 0.5
+        model.learn_one(x, i % 2)
+    window, names = window_of(model), model._core.features.names
+    assert window["field_of"][names.index("word 69")] == -1
+    assert window["field_of"][names.index("often")] >= 0
+    assert cells_of(model, "often")[-50:].tolist() == [i + 0.5 for i in range(250, 300)]
