@@ -47,6 +47,10 @@ __all__ = [
 ]
 
 
+# what any estimator may take, unless it is told otherwise, and must be given at the least
+DEFAULT_BYTES = 200_000_000
+LEAST_BYTES = 2**18
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -86,7 +90,10 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
                     f"{name!r} is fixed once the model is made; "
                     f"clone({{{name!r}: ...}}) makes a new model"
                 )
-            self._core.configure(**self._settings({**params, name: value}))
+            params = {**params, name: value}
+            self._core.configure(
+                max_bytes=check_max_bytes(params.get("max_bytes")), **self._settings(params)
+            )
         super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -167,6 +174,15 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
     @lock_timeout.setter
     def lock_timeout(self, seconds: float) -> None:
         self._core.intake.lock.set_timeout(seconds)
+
+    def __sizeof__(self) -> int:
+        """All bytes that the estimator takes: names, labels, the tree, room for rows."""
+        return int(object.__sizeof__(self)) + int(self._core.n_bytes)
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        # river adds up the objects that it finds: the names are among them
+        return sys.getsizeof(self)
 
     @property
     def n_nodes(self) -> int:
@@ -916,6 +932,21 @@ def interval(lower: float, upper: float) -> Any:
     from river import conf
 
     return conf.Interval(lower, upper)
+
+
+def check_max_bytes(value: Any) -> int | None:
+    """A bound on memory, None for none."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(
+            f"max_bytes must be an integer, a number of bytes, or None; got {type(value).__name__}"
+        )
+    if not LEAST_BYTES <= int(value) <= 2**62:
+        raise ValueError(
+            f"max_bytes must be from {LEAST_BYTES} to {2**62} bytes, got {value!r}"
+        )
+    return int(value)
 
 
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:

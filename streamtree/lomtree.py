@@ -11,7 +11,14 @@ from streamtree._core.kernels.losses import Loss
 from streamtree._core.learners.learner import Classifier
 from streamtree._core.leaves.mixture import MixtureLeaves
 from streamtree._core.trees.lom import LomTree
-from streamtree.base import StreamTreeClassifier, check_choice, check_integer, check_number
+from streamtree.base import (
+    DEFAULT_BYTES,
+    StreamTreeClassifier,
+    check_choice,
+    check_integer,
+    check_max_bytes,
+    check_number,
+)
 
 __all__ = ["LOMTreeClassifier"]
 
@@ -85,10 +92,13 @@ class LOMTreeClassifier(StreamTreeClassifier):
     max_leaf_classes
         From 2 to 256: with more classes a leaf has no model; it predicts their majority until a
         linear test has divided them.
-    max_size
-        At least 0: the bytes that leaf models may take before leaves split at thresholds no more
-        and new leaves have none, for each split copies a model. What is there goes on learning,
-        and may grow by new columns and classes.
+    max_bytes
+        At least 262144, or None for any number: the bytes that the model may take, with names,
+        labels and all that it has learned; not with room for the row at hand. When they run short,
+        leaves split only in the place of others, as they do beyond `max_splits`, and new ones have
+        no models; at last models and tests take in no more columns. New names then share a few
+        columns, which `learn_one` warns of long before, and a label that finds no room is refused
+        with a ValueError.
     seed
         None compares a class that is new to a node as if its mean score were 0, as the paper does;
         an integer from 0 to 2**64 - 1 draws its first side at random instead, and other
@@ -146,7 +156,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         leaf_model: str = "model",
         leaf_learning_rate: float = 2.5,
         max_leaf_classes: int = 256,
-        max_size: int = 200_000_000,
+        max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
     ) -> None:
         self.max_splits = max_splits
@@ -160,7 +170,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         self.leaf_model = leaf_model
         self.leaf_learning_rate = leaf_learning_rate
         self.max_leaf_classes = max_leaf_classes
-        self.max_size = max_size
+        self.max_bytes = max_bytes
         self.seed = seed
         self._core = self._new_core()
 
@@ -179,7 +189,6 @@ class LOMTreeClassifier(StreamTreeClassifier):
             "grace_period": check_number("grace_period", params["grace_period"], at_least=1),
             "delta": delta,
             "split_z": -NormalDist().inv_cdf(delta),
-            "max_size": check_integer("max_size", params["max_size"], at_least=0, at_most=2**62),
             "leaves": {
                 "learning_rate": check_number(
                     "leaf_learning_rate", params["leaf_learning_rate"], above=0, at_most=1000
@@ -200,15 +209,14 @@ class LOMTreeClassifier(StreamTreeClassifier):
         leaves, leaf_settings = None, settings.pop("leaves")
         if leaf_model == "model" and not is_paper:
             leaves = MixtureLeaves(has_knots=True, has_rest=False, **leaf_settings)
-        return Classifier(LomTree(
-            leaves, paper=is_paper, loss=_LOSSES[loss], seed=self.seed, **settings
-        ))  # fmt: skip
+        tree = LomTree(leaves, paper=is_paper, loss=_LOSSES[loss], seed=self.seed, **settings)
+        return Classifier(tree, max_bytes=check_max_bytes(self.max_bytes))
 
     @property
     def _mutable_attributes(self) -> set[str]:
         return {
             "max_splits", "swap_resistance", "learning_rate", "forgetting", "grace_period", "delta",
-            "leaf_learning_rate", "max_size",
+            "leaf_learning_rate", "max_bytes",
         }
 
     @classmethod

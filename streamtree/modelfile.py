@@ -23,7 +23,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from streamtree._core.stream.features import Category
+from streamtree._core.stream.features import Category, Shared
 
 __all__ = ["FORMAT_VERSION", "ModelFileError", "Pieces", "read", "write"]
 
@@ -104,6 +104,8 @@ def encoded(value: Any, what: str, depth: int = 0) -> Any:
         return {"numpy": ["str", encoded(str(value), what)]}
     if isinstance(value, np.generic) and value.dtype.str in NUMPY_SCALARS:
         return {"numpy": [value.dtype.str, value.tobytes().hex()]}
+    if kind is Shared and type(value.number) is int:
+        return {"shared": value.number}
     if kind in (tuple, Category) and depth < MAX_NESTING:
         parts = [encoded(part, what, depth + 1) for part in value]
         return {"tuple" if kind is tuple else "category": parts}
@@ -122,6 +124,8 @@ def decoded(value: Any, depth: int = 0) -> Any:
     ((tag, inside),) = value.items()
     if tag == "int" and type(inside) in (int, str):
         return inside if type(inside) is int else int(inside, 16)
+    if tag == "shared" and type(inside) is int:
+        return Shared(inside)
     if tag == "float" and type(inside) is float:
         return inside
     if tag == "float" and inside in ("inf", "-inf", "nan"):
@@ -139,7 +143,7 @@ def decoded(value: Any, depth: int = 0) -> Any:
         parts = [decoded(part, depth + 1) for part in inside]
         if tag == "tuple":
             return tuple(parts)
-        if len(parts) == 2 and type(parts[1]) is str and type(parts[0]) is not Category:
+        if len(parts) == 2 and type(parts[1]) is str and type(parts[0]) not in (Category, Shared):
             return Category(*parts)
     raise ModelFileError(f"a value is not what its type {reprlib.repr(tag)} says")
 
@@ -164,7 +168,7 @@ def _unpacked(state: Any, array: Callable[[str, bool], Any], depth: int = 0) -> 
     if type(state) is dict and depth < MAX_NESTING and len(state) == 1:
         ((tag, inside),) = state.items()
         if tag == "dict" and type(inside) is dict:
-            is_table = set(inside) == {"starts", "keys", "records"}
+            is_table = set(inside) == {"starts", "keys", "records", "capacities"}
             return {
                 key: array(part["array"], True)
                 if is_table and key == "records"

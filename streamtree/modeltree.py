@@ -10,7 +10,14 @@ from streamtree._core.learners.learner import Classifier
 from streamtree._core.leaves.additive import MOST_CLASSES
 from streamtree._core.leaves.mixture import MixtureLeaves
 from streamtree._core.trees.model import ModelTree
-from streamtree.base import StreamTreeClassifier, check_choice, check_integer, check_number
+from streamtree.base import (
+    DEFAULT_BYTES,
+    StreamTreeClassifier,
+    check_choice,
+    check_integer,
+    check_max_bytes,
+    check_number,
+)
 
 __all__ = ["ModelTreeClassifier"]
 
@@ -44,9 +51,13 @@ class ModelTreeClassifier(StreamTreeClassifier):
         Between 0 and 1: the error rate of all looks for a split that a leaf ever takes together.
         The default is high because a split by chance costs little; where there may be nothing to
         find, 0.01 keeps the tree small.
-    max_size
-        At least 0: the bytes that leaf models may take before leaves split no more, for each split
-        copies a model. What is there goes on learning, and may grow by new columns and classes.
+    max_bytes
+        At least 262144, or None for any number: the bytes that the model may take, with names,
+        labels and all that it has learned; not with room for the row at hand. When they run short,
+        leaves split no more, for each split copies a model, and at last their models take in no
+        more columns and classes; what is there goes on learning. New names then share a few
+        columns, which `learn_one` warns of long before, and a label that finds no room is refused
+        with a ValueError.
     seed
         An integer from 0 to 2**64 - 1, which other thresholds to try; it gives the members of an
         ensemble different trees. None is as good as 0: the model is deterministic either way.
@@ -93,14 +104,14 @@ class ModelTreeClassifier(StreamTreeClassifier):
         learning_rate: float = 2.5,
         grace_period: float = 20.0,
         delta: float = 0.3,
-        max_size: int = 200_000_000,
+        max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
     ) -> None:
         self.leaf_model = leaf_model
         self.learning_rate = learning_rate
         self.grace_period = grace_period
         self.delta = delta
-        self.max_size = max_size
+        self.max_bytes = max_bytes
         self.seed = seed
         self._core = self._new_core()
 
@@ -109,7 +120,6 @@ class ModelTreeClassifier(StreamTreeClassifier):
         return {
             "grace_period": check_number("grace_period", params["grace_period"], at_least=1),
             "delta": check_number("delta", params["delta"], above=0, below=1),
-            "max_size": check_integer("max_size", params["max_size"], at_least=0, at_most=2**62),
             "leaves": {"learning_rate": rate, "max_classes": MOST_CLASSES},
         }
 
@@ -121,11 +131,14 @@ class ModelTreeClassifier(StreamTreeClassifier):
         leaves = MixtureLeaves(
             has_knots=leaf_model == "adaptive", has_rest=True, **settings.pop("leaves")
         )
-        return Classifier(ModelTree(leaves, seed=self.seed or 0, **settings))
+        return Classifier(
+            ModelTree(leaves, seed=self.seed or 0, **settings),
+            max_bytes=check_max_bytes(self.max_bytes),
+        )
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        return {"learning_rate", "grace_period", "delta", "max_size"}
+        return {"learning_rate", "grace_period", "delta", "max_bytes"}
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

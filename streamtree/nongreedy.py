@@ -10,12 +10,14 @@ from streamtree import inspection
 from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.trees.oblique.tree import ObliqueTree
 from streamtree.base import (
+    DEFAULT_BYTES,
     StreamTree,
     StreamTreeClassifier,
     StreamTreeMultiTargetRegressor,
     StreamTreeRegressor,
     check_choice,
     check_integer,
+    check_max_bytes,
     check_number,
 )
 
@@ -24,6 +26,10 @@ __all__ = [
     "NonGreedyTreeMultiTargetRegressor",
     "NonGreedyTreeRegressor",
 ]
+
+
+# of a full tree, without what its splits and leaves learn
+_NODE_BYTES = 256
 
 
 class _NonGreedyTree(StreamTree):
@@ -47,6 +53,7 @@ class _NonGreedyTree(StreamTree):
         batch_size: int = 1,
         hold: int = 0,
         algorithm: str = "stream",
+        max_bytes: int | None = DEFAULT_BYTES,
     ) -> None:
         self.depth = depth
         self.max_norm = max_norm
@@ -61,6 +68,7 @@ class _NonGreedyTree(StreamTree):
         self.batch_size = batch_size
         self.hold = hold
         self.algorithm = algorithm
+        self.max_bytes = max_bytes
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -88,8 +96,14 @@ class _NonGreedyTree(StreamTree):
         }
 
     def _tree_maker(self, is_regression: bool) -> Callable[[], ObliqueTree]:
+        most, fixed = check_max_bytes(self.max_bytes), self._fixed_settings()
+        least = 4 * _NODE_BYTES << (fixed["depth"] + 1)
+        if most is not None and least > most:
+            raise ValueError(
+                f"depth={self.depth} needs max_bytes of at least {least}, got {most}"
+            )
         return functools.partial(
-            ObliqueTree, is_regression=is_regression, **self._fixed_settings(),
+            ObliqueTree, is_regression=is_regression, **fixed,
             **self._settings(self._get_params()),
         )
 
@@ -97,7 +111,7 @@ class _NonGreedyTree(StreamTree):
         make_tree, is_robust = self._tree_maker(is_regression=True), self.algorithm != "paper"
         return Regressor(
             make_tree(), several=several, shrinks=is_robust, is_robust=is_robust,
-            make_tree=make_tree,
+            make_tree=make_tree, max_bytes=check_max_bytes(self.max_bytes),
         )
 
     @property
@@ -197,6 +211,13 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
         `"stream"` standardises features (and targets) as they come, takes AdaGrad steps, and fills
         a warm start up to the full depth. `"paper"` takes plain gradient steps on the values as
         they are.
+    max_bytes
+        At least 262144, or None for any number: the bytes that the model may take, with names,
+        labels and all that it has learned; not with room for the row at hand. When they run short,
+        the warm-up ends, and at last splits take in no more columns; classes that the leaves have
+        no room for count as the last one that found some. New names then share a few columns, which
+        `learn_one` warns of long before, and a label that finds no room is refused with a
+        ValueError.
 
     Notes
     -----
@@ -225,7 +246,9 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
     """
 
     def _new_core(self) -> Classifier:
-        return Classifier(self._tree_maker(is_regression=False)())
+        return Classifier(
+            self._tree_maker(is_regression=False)(), max_bytes=check_max_bytes(self.max_bytes)
+        )
 
 
 class NonGreedyTreeRegressor(_NonGreedyTree, StreamTreeRegressor):

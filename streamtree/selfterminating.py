@@ -18,11 +18,13 @@ from streamtree._core.stream.features import Category
 from streamtree._core.trees.prediction.nodes import NodeState
 from streamtree._core.trees.prediction.tree import PredictionTree
 from streamtree.base import (
+    DEFAULT_BYTES,
     StreamTree,
     StreamTreeClassifier,
     StreamTreeRegressor,
     check_choice,
     check_integer,
+    check_max_bytes,
     check_number,
 )
 from streamtree.batches import Batch, label_list, target_array, weight_array
@@ -47,10 +49,6 @@ _NUMBER_MODELS = {
     "linear": LeafModel.LINEAR,
     "adaptive": LeafModel.ADAPTIVE,
 }
-# the first rows of a model must fit, with a histogram per column
-_LEAST_SIZE = 2**16
-
-
 
 class _SelfTerminatingTree(StreamTree):
     """What the classifier and the regressor share."""
@@ -69,9 +67,6 @@ class _SelfTerminatingTree(StreamTree):
             "delta": delta,
             "grace_period": check_number("grace_period", params["grace_period"], at_least=1),
             "max_bins": check_integer("max_bins", params["max_bins"], at_least=2, at_most=2**16),
-            "max_size": check_integer(
-                "max_size", params["max_size"], at_least=_LEAST_SIZE, at_most=2**62
-            ),
         }
 
     def _tree_maker(self, loss: Loss, leaf_model: LeafModel) -> Callable[[], PredictionTree]:
@@ -91,7 +86,7 @@ class _SelfTerminatingTree(StreamTree):
     @property
     def _mutable_attributes(self) -> set[str]:
         return {
-            "regularization", "depth_penalty", "delta", "grace_period", "max_bins", "max_size",
+            "regularization", "depth_penalty", "delta", "grace_period", "max_bins", "max_bytes",
         }
 
     @property
@@ -258,11 +253,13 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         At least 1: the weight that a leaf sees before its first look for a predicate.
     max_bins
         At least 2: the most bins of a histogram.
-    max_size
-        At least 65536: the most bytes that the tree may take with its learner, as `sys.getsizeof`
-        reports them for the core; what long rows need is not counted. Leaves that promise least
-        stop collecting first, and may start anew later. No label is refused, though: a new one
-        takes 16 bytes of every node beyond the bound.
+    max_bytes
+        At least 262144, or None for any number: the bytes that the model may take, with names,
+        labels and all that it has learned; not with room for the row at hand. When they run short,
+        the leaves that promise least stop collecting first, and may start anew later; labels that
+        nodes have no room for count as the last one that found some. New names then share a few
+        columns, which `learn_one` warns of long before, and a label that finds no room is refused
+        with a ValueError.
 
     Notes
     -----
@@ -305,7 +302,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         leaf_model: str = "adaptive",
         grace_period: float = 20.0,
         max_bins: int = 16,
-        max_size: int = 100_000_000,
+        max_bytes: int | None = DEFAULT_BYTES,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -315,13 +312,16 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         self.leaf_model = leaf_model
         self.grace_period = grace_period
         self.max_bins = max_bins
-        self.max_size = max_size
+        self.max_bytes = max_bytes
         self._core = self._new_core()
 
     def _new_core(self) -> Classifier:
         loss = check_choice("loss", self.loss, tuple(_LOSSES))
         leaf_model = check_choice("leaf_model", self.leaf_model, tuple(_LABEL_MODELS))
-        return Classifier(self._tree_maker(_LOSSES[loss], _LABEL_MODELS[leaf_model])())
+        return Classifier(
+            self._tree_maker(_LOSSES[loss], _LABEL_MODELS[leaf_model])(),
+            max_bytes=check_max_bytes(self.max_bytes),
+        )
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -449,10 +449,12 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         At least 1: the weight that a leaf sees before its first look for a predicate.
     max_bins
         At least 2: the most bins of a histogram.
-    max_size
-        At least 65536: the most bytes that the tree may take with its learner, as `sys.getsizeof`
-        reports them for the core; what long rows need is not counted. Leaves that promise least
-        stop collecting first, and may start anew later.
+    max_bytes
+        At least 262144, or None for any number: the bytes that the model may take, with names,
+        labels and all that it has learned; not with room for the row at hand. When they run short,
+        the leaves that promise least stop collecting first, and may start anew later. New names
+        then share a few columns, which `learn_one` warns of long before, and a label that finds no
+        room is refused with a ValueError.
 
     Notes
     -----
@@ -484,7 +486,7 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         leaf_model: str = "adaptive",
         grace_period: float = 20.0,
         max_bins: int = 16,
-        max_size: int = 100_000_000,
+        max_bytes: int | None = DEFAULT_BYTES,
     ) -> None:
         self.penalty = penalty
         self.regularization = regularization
@@ -493,13 +495,16 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         self.leaf_model = leaf_model
         self.grace_period = grace_period
         self.max_bins = max_bins
-        self.max_size = max_size
+        self.max_bytes = max_bytes
         self._core = self._new_core()
 
     def _new_core(self) -> Regressor:
         leaf_model = check_choice("leaf_model", self.leaf_model, tuple(_NUMBER_MODELS))
         make_tree = self._tree_maker(Loss.SQUARED, _NUMBER_MODELS[leaf_model])
-        return Regressor(make_tree(), shrinks=leaf_model == "adaptive", make_tree=make_tree)
+        return Regressor(
+            make_tree(), shrinks=leaf_model == "adaptive", make_tree=make_tree,
+            max_bytes=check_max_bytes(self.max_bytes),
+        )
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -12,11 +12,13 @@ from streamtree import inspection
 from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.trees.soft.tree import SoftTree
 from streamtree.base import (
+    DEFAULT_BYTES,
     StreamTree,
     StreamTreeClassifier,
     StreamTreeRegressor,
     check_choice,
     check_integer,
+    check_max_bytes,
     check_number,
 )
 
@@ -47,6 +49,7 @@ class _SoftTree(StreamTree):
         leaf: str | None = None,
         update: str | None = None,
         algorithm: str = "stream",
+        max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
     ) -> None:
         self.learning_rate = learning_rate
@@ -61,6 +64,7 @@ class _SoftTree(StreamTree):
         self.leaf = leaf
         self.update = update
         self.algorithm = algorithm
+        self.max_bytes = max_bytes
         self.seed = seed
         self._core = self._new_core()
 
@@ -111,7 +115,7 @@ class _SoftTree(StreamTree):
     def _mutable_attributes(self) -> set[str]:
         return {
             "learning_rate", "penalty", "penalty_share", "max_nodes", "max_depth", "delta",
-            "window", "min_reach", "routing",
+            "window", "min_reach", "routing", "max_bytes",
         }
 
     @classmethod
@@ -251,6 +255,13 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
         split only; None for what the algorithm has.
     algorithm
         `"stream"` or `"paper"`, see above.
+    max_bytes
+        At least 262144, or None for any number: the bytes that the model may take, with names,
+        labels and all that it has learned; not with room for the row at hand. When they run short,
+        no more splits are tried, and at last gates and leaves take in no more columns; classes that
+        the leaves have no room for count as the last one that found some. New names then share a
+        few columns, which `learn_one` warns of long before, and a label that finds no room is
+        refused with a ValueError.
     seed
         An integer from 0 to 2**64 - 1, where candidates start; it gives the members of an ensemble
         different trees. None is as good as 0: the model is deterministic either way.
@@ -292,7 +303,9 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     _learning_rate = 5.0
 
     def _new_core(self) -> Classifier:
-        return Classifier(self._tree_maker(is_regression=False)())
+        return Classifier(
+            self._tree_maker(is_regression=False)(), max_bytes=check_max_bytes(self.max_bytes)
+        )
 
 
 
@@ -334,4 +347,7 @@ class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
 
     def _new_core(self) -> Regressor:
         make_tree, is_robust = self._tree_maker(is_regression=True), not self._is_paper
-        return Regressor(make_tree(), shrinks=is_robust, is_robust=is_robust, make_tree=make_tree)
+        return Regressor(
+            make_tree(), shrinks=is_robust, is_robust=is_robust, make_tree=make_tree,
+            max_bytes=check_max_bytes(self.max_bytes),
+        )

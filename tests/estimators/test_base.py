@@ -44,13 +44,15 @@ BAD_PARAMETERS = {
     "leaf_model": (["", "Model", "softmax"], [0, None, b"model"]),
     "leaf_learning_rate": ([0, -1.0, 1001, math.nan, math.inf], NOT_NUMBERS),
     "max_leaf_classes": ([1, 0, 257, 2**70], [*NOT_NUMBERS, 2.0, math.nan]),
-    "max_size": ([-1, 2**62 + 1], [*NOT_NUMBERS, 2.0, math.nan]),
+    "max_bytes": (
+        [-1, 0, 100, 2**18 - 1, 2**62 + 1], [True, np.True_, "1", [1.0], 1j, 2.0, math.nan],
+    ),
     "seed": ([-1, 2**64], [True, 1.0, "1", math.nan]),
 }
 BAD_OF_MODEL_TREES = {
     "leaf_model": (["", "Softmax", "majority"], [0, None, b"softmax"]),
     "learning_rate": ([0, -1.0, 1001, math.nan, math.inf], NOT_NUMBERS),
-    **{name: BAD_PARAMETERS[name] for name in ("grace_period", "delta", "max_size", "seed")},
+    **{name: BAD_PARAMETERS[name] for name in ("grace_period", "delta", "max_bytes", "seed")},
 }
 BAD = {LOMTreeClassifier: BAD_PARAMETERS, ModelTreeClassifier: BAD_OF_MODEL_TREES}
 ALLOWED = {
@@ -65,7 +67,7 @@ ALLOWED = {
     "leaf_model": ["'majority'", "'model'"],
     "leaf_learning_rate": ["above 0", "at most 1000"],
     "max_leaf_classes": ["2", "256"],
-    "max_size": ["0", str(2**62)],
+    "max_bytes": ["262144", str(2**62), "bytes"],
     "seed": ["0", str(2**64 - 1)],
 }
 ALLOWED_OF_MODEL_TREES = {

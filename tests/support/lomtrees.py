@@ -156,4 +156,5 @@ def assert_tables_in_order(model):
         new_table = np.zeros(len(keys) + 1, dtype=bool)
         new_table[starts] = True
         assert ((np.diff(keys) > 0) | new_table[1:-1]).all()
-        assert records.any(axis=1).all()
+        # what a class left at a node is forgotten when that is recycled
+        assert part == "passages" or records.any(axis=1).all()

@@ -39,6 +39,7 @@ cdef class Ensemble(Tree):
             place += len(member.scratches())
             self.views |= member.views
             self.is_judged |= member.is_judged
+            self.label_bytes += member.label_bytes
             if member.max_labels:
                 self.max_labels = min(self.max_labels or member.max_labels, member.max_labels)
 

@@ -14,11 +14,11 @@ cdef struct Inputs:
     # The values of a row and the records of a model that belong to them.
     const double* values
     # the record of each value; NULL: record i belongs to value i; -1: there is none, its weight
-    # counts as 0 and must not be trained
+    # counts as 0 and is not trained
     const int32_t* slots
     Py_ssize_t n
     double* steps           # scratch for n numbers; only AdaGrad steps of one output use it
-    Py_ssize_t n_absent     # values without a record
+    Py_ssize_t n_absent     # values without a record; steps look at it
 
 
 cdef struct StepRule:
@@ -74,6 +74,8 @@ cdef inline double sgd_step(
     cdef double norm = 1.0
     cdef Py_ssize_t i
     for i in range(x.n):
+        if x.n_absent and slots[i] < 0:
+            continue
         records[2 * <Py_ssize_t> (slots[i] if slots != NULL else i)] -= factor * values[i]
         norm += values[i] * values[i]
     bias[0] -= factor
@@ -95,6 +97,31 @@ cdef inline double adaptive_step(
     return gradient / adaptive_root(squares, gradient, decay, prior)
 
 
+cdef inline double adagrad_step_of_known(
+    double* bias, double* records, const Inputs* x, double slope, const StepRule* rule
+) noexcept nogil:
+    """`adagrad_step` where some values have no record."""
+    cdef double change, bias_step, rate = rule.rate
+    cdef double* record
+    cdef Py_ssize_t i
+    bias_step = change = adaptive_step(&bias[1], slope, rule.decay, rule.prior)
+    for i in range(x.n):
+        if x.slots[i] < 0:
+            continue
+        record = &records[2 * <Py_ssize_t> x.slots[i]]
+        x.steps[i] = adaptive_step(&record[1], slope * x.values[i], rule.decay, rule.prior)
+        change += x.steps[i] * x.values[i]
+    change *= rate
+    if fabs(change) > rule.reach:
+        rate *= rule.reach / fabs(change)
+        change *= rule.reach / fabs(change)
+    for i in range(x.n):
+        if x.slots[i] >= 0:
+            records[2 * <Py_ssize_t> x.slots[i]] -= rate * x.steps[i]
+    bias[0] -= rate * bias_step
+    return -change
+
+
 cdef inline double adagrad_step(
     double* bias, double* records, const Inputs* x, double slope, const StepRule* rule
 ) noexcept nogil:
@@ -109,6 +136,8 @@ cdef inline double adagrad_step(
     cdef double change, bias_step, shorten = 1.0
     cdef double lane0 = 0.0, lane1 = 0.0
     cdef Py_ssize_t i, n = x.n
+    if x.n_absent:
+        return adagrad_step_of_known(bias, records, x, slope, rule)
     # roots and quotients first and alone, so that the compiler takes several at once
     if slots == NULL:
         for i in range(n):
@@ -176,6 +205,8 @@ cdef inline void sgd_steps(
     cdef Py_ssize_t i
     cdef int32_t c
     for i in range(x.n):
+        if x.n_absent and slots[i] < 0:
+            continue
         record = &records[width * (slots[i] if slots != NULL else i)]
         for c in range(n):
             record[c] -= rate * slopes[c] * values[i]
@@ -197,6 +228,8 @@ cdef inline void adagrad_steps(
     cdef Py_ssize_t i, capacity = width // 2
     cdef int32_t c
     for i in range(x.n):
+        if x.n_absent and slots[i] < 0:
+            continue
         weights = &records[width * (slots[i] if slots != NULL else i)]
         squares = weights + capacity
         value = values[i]

@@ -2,6 +2,7 @@ from libc.stdint cimport int32_t
 
 from streamtree._core.kernels.shrinkage cimport Shrinkage
 from streamtree._core.leaves.explanation cimport Explanation
+from streamtree._core.store.budget cimport Budget, Ledger
 from streamtree._core.stream.intake cimport Intake, Workspace
 from streamtree._core.stream.row cimport Example, Prediction
 from streamtree._core.stream.scales cimport ColumnScale
@@ -21,8 +22,11 @@ cdef class Examples:
 cdef class Learner:
     cdef readonly Intake intake
     cdef readonly Tree tree
+    cdef Budget budget
+    cdef object _max_bytes
     cdef size_t _bytes
     cdef Py_ssize_t rows_learned        # of the batch that is learned, or was learned last
+    cdef Ledger* _before        # whom the thread that learns counted for before
 
     cdef int look(self, Workspace workspace, const Example* example, bint zeros_implied,
                   Prediction* out) except -1 nogil
@@ -38,6 +42,9 @@ cdef class Learner:
     cdef int learn_dict(self, x, y, w) except -1
     cdef object predict_dict(self, x)
     cdef int _bind(self, Intake intake) except -1
+    cdef int _set_bound(self) except -1
+    cdef int begin_learning(self) except -1
+    cdef void end_learning(self) noexcept
     cdef int predict_rows(self, RowSource source, list names, int32_t[::1] labels,
                           double[:, ::1] shares) except -1
     cdef int learn_rows(self, RowSource source, Examples examples, int32_t[::1] labels,

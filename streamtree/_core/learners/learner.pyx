@@ -12,6 +12,7 @@ from libc.string cimport memset
 from streamtree._core.kernels.shrinkage cimport Shrinkage, admit, is_to_judge, judge, shrunken
 from streamtree._core.learners.signals cimport SignalWatch, heed_signals, new_watch
 from streamtree._core.leaves.explanation cimport Explanation
+from streamtree._core.store.budget cimport Budget, Ledger, begin_counting, end_counting
 from streamtree._core.stream.intake cimport DictRows, Intake, Workspace, as_dict
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport LISTED, Example, Prediction, View
@@ -40,6 +41,12 @@ MAX_TARGET = 1e100
 # A target so many deviations out among the first ones spoils a tree. To start again costs those few
 # rows; what such a target has left in the step sizes of a soft tree costs for thousands.
 cdef double SPOILS = 7.0
+
+cdef enum:
+    # of the bound on all memory: one part of so many for names, and one for labels
+    NAMES_PART = 4
+    LABELS_PART = 8
+
 
 
 cdef double as_weight(object w) except -1.0:
@@ -77,26 +84,72 @@ cdef class Examples:
 
 
 cdef class Learner:
-    """What learners of labels and of numbers share."""
+    """What learners of labels and of numbers share.
 
-    def __cinit__(self, Tree tree, **kwargs):
+    `max_bytes` bounds all that was learned; None: nothing does. A part of it is for names, another
+    for labels, the rest for the tree. So whether there is room for a name does not depend on how
+    large the tree is when its batch begins.
+    """
+
+    def __cinit__(self, Tree tree, *, max_bytes=None, **kwargs):
+        cdef Ledger* before
         self.tree = tree
-        self._bind(Intake(tree.views, tree.scratches()))
+        self.budget = Budget()
+        self._max_bytes = max_bytes
+        before = begin_counting(self.budget)
+        try:
+            self._bind(Intake(tree.views, tree.scratches()))
+        finally:
+            end_counting(before)
 
     cdef int _bind(self, Intake intake) except -1:
         self.intake = intake
+        self._set_bound()
         return self.tree.bind(intake.context)
+
+    cdef int _set_bound(self) except -1:
+        cdef object most = self._max_bytes
+        if most is None:
+            self.intake.bound(None, None, None)
+            self.budget.limit(None)
+            return 0
+        left = most - most // NAMES_PART - most // LABELS_PART
+        self.budget.limit(left)
+        # in the tree, labels may take half
+        self.intake.bound(
+            most // NAMES_PART, most // LABELS_PART, left // 2 // max(self.tree.label_bytes, 1)
+        )
+        return 0
+
+    cdef int begin_learning(self) except -1:
+        """Call with the GIL held; what is learned until `end_learning` counts as the model's."""
+        self.intake.lock.begin_learning()
+        self._before = begin_counting(self.budget)
+        return 0
+
+    cdef void end_learning(self) noexcept:
+        end_counting(self._before)
+        # a batch that failed may have brought names of rows that were not learned
+        self.intake.context.n_columns = self.intake.scaler.size
+        self.intake.lock.end_learning()
 
     @property
     def features(self):
         """The index of the features."""
         return self.intake.features
 
-    def __sizeof__(self):
+    @property
+    def n_bytes(self):
+        """All that was learned takes, with names, labels, and room for the row at hand."""
         # while another call learns, memory moves about: then the size last known is the answer
         if not self.intake.lock.is_learning:
-            self._bytes = self.tree.n_bytes() + self.intake.n_bytes()
-        return object.__sizeof__(self) + self._bytes
+            self._bytes = self.budget.used() + self.tree.n_bytes() + self.intake.n_bytes()
+        return self._bytes
+
+    @property
+    def learned_bytes(self):
+        """What the tree takes: that depends on what was learned alone, not on how rows came."""
+        return self.budget.used()
 
     # ----------------------------------------------------------------------------- a row
 
@@ -174,7 +227,7 @@ cdef class Learner:
     cdef int begin_batch(self) except -1:
         """Begin to learn rows; errors say from here on how many were learned."""
         try:
-            self.intake.lock.begin_learning()
+            self.begin_learning()
         except BaseException as error:
             error.rows_learned = 0
             raise
@@ -209,7 +262,7 @@ cdef class Learner:
                 if example.label >= 0:
                     self.tree.approach(example.label)
                 own.repeats = False
-                source.read(i, example.weight > 0.0, own.incoming)
+                self.intake.take(source, i, example.weight > 0.0, own)
                 if shares is not None:
                     said.shares = &shares[i, 0]
                 self.learn_row(own, &example, source.is_sparse, out)
@@ -224,7 +277,7 @@ cdef class Learner:
             if source is not None:
                 self.intake.end_batch(source, self.rows_learned)
         finally:
-            self.intake.lock.end_learning()
+            self.end_learning()
         return 0
 
     cdef int learn_row(self, Workspace own, const Example* example, bint zeros_implied,
@@ -253,7 +306,7 @@ cdef class Learner:
         with nogil:
             for i in range(source.n_rows):
                 heed_signals(&watch)
-                source.read(i, False, workspace.incoming)
+                self.intake.take(source, i, False, workspace)
                 self.intake.make(workspace)
                 if shares is not None:
                     said.shares = &shares[i, 0]
@@ -292,7 +345,7 @@ cdef class Learner:
             with nogil:
                 for i in range(source.n_rows):
                     heed_signals(&watch)
-                    source.read(i, False, workspace.incoming)
+                    self.intake.take(source, i, False, workspace)
                     self.intake.make(workspace)
                     view[i] = self.tree.leaf(&workspace.row, workspace.scratch)
         finally:
@@ -314,7 +367,7 @@ cdef class Learner:
         for i in range(source.n_rows):
             example = examples.of(i)
             own.repeats = False
-            source.read(i, True, own.incoming)
+            self.intake.take(source, i, True, own)
             own.raw.swap(own.incoming)
             self.intake.count(own, source.is_sparse)
             self.intake.make_counted(own, False)
@@ -359,11 +412,13 @@ cdef class Learner:
 
     # ---------------------------------------------------------------------- the whole tree
 
-    def configure(self, **settings):
+    def configure(self, *, max_bytes=None, **settings):
         """Set what may change while the tree learns, between two calls."""
         self.intake.lock.begin_learning()
         try:
             self.tree.configure(**settings)
+            self._max_bytes = max_bytes
+            self._set_bound()
         finally:
             self.intake.lock.end_learning()
 
@@ -407,12 +462,19 @@ cdef class Learner:
 
     def restore(self, state):
         """Take over what `snapshot` gave; the learner must be new, with the same parameters."""
-        self._bind(Intake(
-            self.tree.views, self.tree.scratches(), state["features"], state.get("labels"),
-        ))
-        self.intake.scaler.restore(state["scaler"])
-        self._take_own_state(state)
-        self.tree.take_state(state["tree"])
+        cdef Ledger* before = begin_counting(self.budget)
+        try:
+            self._bind(Intake(
+                self.tree.views, self.tree.scratches(), state["features"], state.get("labels"),
+            ))
+            # what was learned has had room
+            self.budget.limit(None)
+            self.intake.scaler.restore(state["scaler"])
+            self._take_own_state(state)
+            self.tree.take_state(state["tree"])
+        finally:
+            end_counting(before)
+            self._set_bound()
 
     def check_state(self, state):
         """Raise StateError unless `restore` can trust a state, which may be anybody's."""
@@ -454,7 +516,7 @@ cdef class Classifier(Learner):
         cdef Intake intake = self.intake
         cdef int32_t n_labels = self.intake.labels.size
         cdef Example example
-        intake.lock.begin_learning()
+        self.begin_learning()
         try:
             y = self.intake.labels.normalized(y)
             if self.tree.max_labels:
@@ -475,7 +537,7 @@ cdef class Classifier(Learner):
             self.tree.approach(example.label)
             return self.learn(intake.own, &example, False, NULL)
         finally:
-            intake.lock.end_learning()
+            self.end_learning()
 
     cdef Examples _numbered(self, list labels, weights):
         """Number the labels of a batch; one that is new and has no weight is not learned."""
@@ -528,7 +590,7 @@ cdef class Classifier(Learner):
     def grow(self, rows, list names, list first_rows, list labels, weights):
         """Grow the tree from a whole data set: a RowSource, or dicts."""
         cdef int32_t n_labels = self.intake.labels.size
-        self.intake.lock.begin_learning()
+        self.begin_learning()
         try:
             self.check_labels(labels)
             try:
@@ -538,7 +600,7 @@ cdef class Classifier(Learner):
                     self.intake.labels.truncate(n_labels)
                 raise
         finally:
-            self.intake.lock.end_learning()
+            self.end_learning()
 
     cdef object predict_dict(self, x):
         """The most likely label, None before any learning."""
@@ -605,7 +667,7 @@ cdef class Classifier(Learner):
         """What a step on an example would go by, for tests."""
         cdef Workspace workspace
         cdef Example example
-        self.intake.lock.begin_learning()
+        self.begin_learning()
         try:
             example.label = self.intake.labels.labels.index(y)
             example.targets = NULL
@@ -613,7 +675,7 @@ cdef class Classifier(Learner):
             workspace = self.intake.read_known(x)
             return self.tree.examine(&workspace.row, &example, workspace.scratch)
         finally:
-            self.intake.lock.end_learning()
+            self.end_learning()
 
     def _own_state(self):
         return {"labels": list(self.intake.labels.labels)}
@@ -656,7 +718,7 @@ cdef class Regressor(Learner):
     """
 
     def __cinit__(self, Tree tree, *, bint several=False, bint shrinks=True, bint is_robust=True,
-                  make_tree=None):
+                  make_tree=None, **kwargs):
         self.targets = [] if several else None
         self.shrinks = shrinks
         self.is_robust = is_robust
@@ -825,7 +887,7 @@ cdef class Regressor(Learner):
         cdef Intake intake = self.intake
         cdef double[::1] target
         cdef Example example
-        intake.lock.begin_learning()
+        self.begin_learning()
         try:
             names = self.check_target(y)
             example.weight = as_weight(w)
@@ -840,7 +902,7 @@ cdef class Regressor(Learner):
             example.targets = &target[0]
             return self.learn(intake.own, &example, False, NULL)
         finally:
-            intake.lock.end_learning()
+            self.end_learning()
 
     def learn_many(self, rows, list names, list first_rows, targets, y, weights, says=None):
         """Learn the rows of a RowSource, or dicts; every error is raised before anything changes.
@@ -884,11 +946,11 @@ cdef class Regressor(Learner):
 
     def grow(self, rows, list names, list first_rows, y, weights):
         """Grow the tree from a whole data set: a RowSource, or dicts; y has one column."""
-        self.intake.lock.begin_learning()
+        self.begin_learning()
         try:
             self.grow_rows(rows, names, first_rows, Examples(None, y, weights))
         finally:
-            self.intake.lock.end_learning()
+            self.end_learning()
 
     cdef object predict_dict(self, x):
         """The predicted number, or a dict of them by target."""
@@ -937,7 +999,7 @@ cdef class Regressor(Learner):
         cdef Workspace workspace
         cdef Example example
         cdef double[::1] target = np.array(y, dtype=np.float64).reshape(-1)
-        self.intake.lock.begin_learning()
+        self.begin_learning()
         try:
             example.label = -1
             example.targets = &target[0]
@@ -945,7 +1007,7 @@ cdef class Regressor(Learner):
             workspace = self.intake.read_known(x)
             return self.tree.examine(&workspace.row, &example, workspace.scratch)
         finally:
-            self.intake.lock.end_learning()
+            self.end_learning()
 
     def _own_state(self):
         cdef Shrinkage[::1] view

@@ -60,6 +60,7 @@ cdef void add_table(
 cdef void add_parts(const AdditiveModel* model, const Parts* parts, float* scores) noexcept nogil
 cdef void train_parts(AdditiveModel* model, const Parts* parts,
                       const AdditiveStep* step) noexcept nogil
+cdef bint next_run(const Parts* parts, Py_ssize_t* start, Py_ssize_t* end) noexcept nogil
 cdef void find_parts(const AdditiveModel* model, Parts* parts) noexcept nogil
 cdef int make_parts(AdditiveModel* model, Parts* parts) except -1 nogil
 cdef object part_records(const AdditiveModel* model, const Parts* parts, int width)

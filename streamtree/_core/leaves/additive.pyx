@@ -4,8 +4,8 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from streamtree._core.store.tables cimport (
-    Table, TableExport, import_table, table_bytes, table_clone, table_find, table_free,
-    table_insert, table_locate, table_locate_all, table_reserve,
+    Table, TableExport, import_table, table_bytes, table_clone, table_count, table_find,
+    table_free, table_insert, table_locate, table_locate_all, table_reserve,
 )
 from streamtree._core.stream.encoding cimport KNOTS
 
@@ -63,21 +63,42 @@ cdef void add_parts(const AdditiveModel* model, const Parts* parts, float* score
 
 cdef void train_parts(AdditiveModel* model, const Parts* parts,
                       const AdditiveStep* step) noexcept nogil:
-    """One AdaGrad step of fading memory.
+    """One AdaGrad step of fading memory, of the parts that have records.
 
     The classes share the sum of squares: then a part takes one root, not one for every class.
     """
     cdef size_t width = 2 * record_width(model.stride)
-    cdef Py_ssize_t n_linear = parts.row.n_linear
-    train_records(
-        <float*> model.linear.records, width, parts.slots, parts.row.values, parts.steps, n_linear,
-        step.square, step.offset, step.decay, step.slopes, RATES * model.stride,
-    )
-    train_records(
-        <float*> model.knots.records, width, &parts.slots[n_linear], &parts.row.values[n_linear],
-        parts.steps, parts.n - n_linear, step.square, step.offset, step.decay, step.slopes,
-        RATES * model.stride,
-    )
+    cdef Py_ssize_t start = 0, end = 0
+    cdef const Table* table
+    while next_run(parts, &start, &end):
+        table = &model.linear if start < parts.row.n_linear else &model.knots
+        train_records(
+            <float*> table.records, width, &parts.slots[start], &parts.row.values[start],
+            parts.steps, end - start, step.square, step.offset, step.decay, step.slopes,
+            RATES * model.stride,
+        )
+
+
+cdef bint next_run(const Parts* parts, Py_ssize_t* start, Py_ssize_t* end) noexcept nogil:
+    """The next parts side by side, of one table, that all have records; False after the last.
+
+    They are all of a table, unless the model found no room for some.
+    """
+    cdef Py_ssize_t i = end[0], n
+    while i < parts.n:
+        n = parts.row.n_linear if i < parts.row.n_linear else parts.n
+        start[0], end[0] = i, n
+        if parts.is_complete:
+            return True
+        while i < n and parts.slots[i] < 0:
+            i += 1
+        start[0] = i
+        while i < n and parts.slots[i] >= 0:
+            i += 1
+        end[0] = i
+        if end[0] > start[0]:
+            return True
+    return False
 
 
 cdef void find_parts(const AdditiveModel* model, Parts* parts) noexcept nogil:
@@ -105,18 +126,19 @@ cdef int make_parts(AdditiveModel* model, Parts* parts) except -1 nogil:
     """Find the records of a row's parts, and make those that are not there."""
     cdef int width = record_width(model.stride)
     cdef Py_ssize_t n_linear = parts.row.n_linear
+    cdef Py_ssize_t n_absent
     if parts.is_complete:
         return 0
-    table_locate_all(
+    n_absent = table_locate_all(
         &model.linear, width, parts.row.keys, n_linear, parts.n_columns + 1, parts.room
     )
     if parts.n > n_linear:
-        table_locate_all(
+        n_absent += table_locate_all(
             &model.knots, width, &parts.row.keys[n_linear], parts.n - n_linear,
             KNOTS * parts.n_columns, &parts.room[n_linear],
         )
     parts.slots = parts.room
-    parts.is_complete = True
+    parts.is_complete = n_absent == 0
     return 0
 
 
@@ -248,7 +270,10 @@ cdef int copy_table(
     cdef bint is_empty
     if source.capacity == 0:
         return 0
-    table_reserve(target, record_width(wide), max(source.size, 1), universe)
+    # as many as live: the size of a dense table depends on how it came about
+    table_reserve(
+        target, record_width(wide), max(table_count(source, record_width(stride)), 1), universe
+    )
     for slot in range(source.capacity):
         key = slot if source.keys == NULL else source.keys[slot]
         record = &(<const float*> source.records)[2 * <size_t> slot * record_width(stride)]
@@ -315,7 +340,10 @@ cdef dict exported(const Table* table, int32_t stride):
     cdef TableExport export = TableExport(record_width(stride))
     export.add(table)
     arrays = export.arrays()
-    return {"keys": arrays["keys"], "records": arrays["records"].view(np.float32)}
+    return {
+        "keys": arrays["keys"], "records": arrays["records"].view(np.float32),
+        "capacity": int(arrays["capacities"][0]),
+    }
 
 
 cdef int imported(Table* table, int32_t stride, int32_t universe, dict arrays) except -1:
@@ -323,7 +351,8 @@ cdef int imported(Table* table, int32_t stride, int32_t universe, dict arrays) e
     records = np.ascontiguousarray(arrays["records"]).view(np.float64)
     return import_table(
         table, record_width(stride), universe,
-        {"starts": [0, len(keys)], "keys": keys, "records": records}, 0,
+        {"starts": [0, len(keys)], "keys": keys, "records": records,
+         "capacities": [arrays["capacity"]]}, 0,
     )
 
 
@@ -345,7 +374,10 @@ def check_model(model, n_columns):
     for name, n_keys in (("linear", n_columns + 1), ("knots", KNOTS * n_columns)):
         table = model[name]
         starts = np.array([0, len(table["keys"])])
-        check_tables({**table, "starts": starts}, 1, n_keys, RATES * stride + 2)
+        check_tables(
+            {**table, "starts": starts, "capacities": np.array([table["capacity"]])}, 1, n_keys,
+            RATES * stride + 2,
+        )
         check_finite(table["records"])
         # behind the weights the sum of squares, and a number that fills the pair
         check_finite(table["records"][:, RATES * stride], at_least=0.0)

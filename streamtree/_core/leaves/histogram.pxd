@@ -42,7 +42,6 @@ cdef class HistogramLeaves(LeafModels):
     cdef LeafStatistics statistics
     cdef LinearModel** models       # by node; NULL where there is none
     cdef int32_t capacity
-    cdef size_t model_bytes         # of all models
     cdef Moments targets            # of all rows learned
     cdef float[MAX_MODELLED] last   # what the linear model predicted for the row learned last
     cdef Residuals residual         # the same as it is asked for

@@ -8,7 +8,6 @@ was learned, and predicts by the best.
 cimport cython
 from libc.math cimport HUGE_VAL, log, sqrt
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.linear cimport Inputs, StepRule, adagrad_steps, respond
@@ -20,7 +19,7 @@ from streamtree._core.splits.histograms cimport (
     Histogram, LeafStatistics, Statistics, find_bin, find_histogram,
 )
 from streamtree._core.splits.scoretest cimport Residuals
-from streamtree._core.store.memory cimport regrown, zeroed
+from streamtree._core.store.budget cimport counted, counted_zeros, give_back, has_room
 from streamtree._core.store.tables cimport map_bytes, map_find, map_put, table_free
 from streamtree._core.stream.row cimport (
     LISTED, STANDARD, Example, Prediction, Row, Scratch, View,
@@ -85,10 +84,10 @@ cdef size_t bytes_of_model(const LinearModel* model) noexcept nogil:
 
 cdef void free_model(LinearModel* model) noexcept nogil:
     if model != NULL:
-        free(model.records)
-        free(model.columns)
+        give_back(model.records)
+        give_back(model.columns)
         table_free(&model.by_column)
-        free(model)
+        give_back(model)
 
 
 cdef inline double bayes_factor(const Statistics* leaf, const Histogram* histogram,
@@ -156,7 +155,7 @@ cdef class HistogramLeaves(LeafModels):
         cdef int32_t node
         for node in range(self.capacity):
             free_model(self.models[node])
-        free(self.models)
+        give_back(self.models)
 
     cdef int share(self, LeafStatistics statistics) except -1:
         """Use the statistics of a tree, which opens, counts and closes them itself.
@@ -171,7 +170,7 @@ cdef class HistogramLeaves(LeafModels):
 
     cdef int reserve(self, int32_t capacity) except -1 nogil:
         if capacity > self.capacity:
-            self.models = <LinearModel**> regrown(self.models, capacity * sizeof(LinearModel*))
+            self.models = <LinearModel**> counted(self.models, capacity * sizeof(LinearModel*))
             memset(&self.models[self.capacity], 0,
                    (capacity - self.capacity) * sizeof(LinearModel*))
             self.capacity = capacity
@@ -187,8 +186,7 @@ cdef class HistogramLeaves(LeafModels):
 
     cdef int add_model(self, int32_t node) except -1 nogil:
         """A new model for a node that has statistics."""
-        self.models[node] = <LinearModel*> zeroed(sizeof(LinearModel))
-        self.model_bytes += sizeof(LinearModel)
+        self.models[node] = <LinearModel*> counted_zeros(sizeof(LinearModel))
         if self.has_linear:
             self.resize(self.models[node], 0, self.width_for(node))
         return 0
@@ -199,7 +197,6 @@ cdef class HistogramLeaves(LeafModels):
 
     cdef void clear(self, int32_t node) noexcept nogil:
         if self.models[node] != NULL:
-            self.model_bytes -= bytes_of_model(self.models[node])
             free_model(self.models[node])
             self.models[node] = NULL
         if self.is_owner:
@@ -213,15 +210,9 @@ cdef class HistogramLeaves(LeafModels):
                 total += self.statistics.nodes[node].bytes
         return total
 
-    cdef size_t n_bytes(self) noexcept nogil:
-        return (
-            self.model_bytes + self.capacity * sizeof(LinearModel*)
-            + (self.statistics.n_bytes if self.is_owner else 0)
-        )
-
     cdef int resize(self, LinearModel* model, int32_t capacity, int32_t width) except -1 nogil:
         """Give a model room for so many columns and outputs."""
-        cdef double* records = <double*> zeroed(
+        cdef double* records = <double*> counted_zeros(
             <size_t> (capacity + 1) * 2 * width * sizeof(double)
         )
         cdef int32_t i, old = model.width
@@ -230,18 +221,19 @@ cdef class HistogramLeaves(LeafModels):
                    old * sizeof(double))
             memcpy(&records[(<size_t> i * 2 + 1) * width],
                    &model.records[(<size_t> i * 2 + 1) * old], old * sizeof(double))
-        free(model.records)
+        give_back(model.records)
         model.records = records
         if capacity > model.capacity:
-            model.columns = <int32_t*> regrown(model.columns, capacity * sizeof(int32_t))
-        self.model_bytes -= bytes_of_model(model)
+            model.columns = <int32_t*> counted(model.columns, capacity * sizeof(int32_t))
         model.capacity = capacity
         model.width = width
-        self.model_bytes += bytes_of_model(model)
         return 0
 
     cdef int locate(self, LinearModel* model, const View* view, int32_t* slots) except -1 nogil:
-        """Make the records of a row's columns that are not there yet; `slots` has -1 for them."""
+        """Make the records of a row's columns that are not there yet; `slots` has -1 for them.
+
+        Returns how many are still absent, because the model of a leaf cannot become larger.
+        """
         cdef Py_ssize_t i
         cdef int32_t missing = 0
         for i in range(view.n):
@@ -252,13 +244,13 @@ cdef class HistogramLeaves(LeafModels):
             i = max(4, model.capacity)
             while i < model.n + missing:
                 i *= 2
+            if not has_room(<size_t> i * 2 * model.width * sizeof(double)):
+                return missing
             self.resize(model, <int32_t> i, model.width)
-        self.model_bytes -= bytes_of_model(model)
         for i in range(view.n):
             if slots[i] < 0:
                 slots[i] = model.n
                 add_column(model, view.columns[i])
-        self.model_bytes += bytes_of_model(model)
         return 0
 
     # ------------------------------------------------------------------------- growth
@@ -311,10 +303,8 @@ cdef class HistogramLeaves(LeafModels):
         cdef double* records
         cdef const double* old
         self.resize(model, source.capacity, self.width_for(child))
-        self.model_bytes -= bytes_of_model(model)
         for i in range(source.n):
             add_column(model, source.columns[i])
-        self.model_bytes += bytes_of_model(model)
         for j in range(n):
             place = map_find(&leaf.by_label, parent.labels[j]) if self.of_labels else 0
             if not 0 <= place < model.width:
@@ -471,7 +461,7 @@ cdef class HistogramLeaves(LeafModels):
             x.values, x.n, x.steps = row.standard.values, row.standard.n, scratch.steps
             x.slots = places_of(model, &row.standard, scratch.slots)
             if x.slots != NULL:
-                self.locate(model, &row.standard, scratch.slots)
+                x.n_absent = self.locate(model, &row.standard, scratch.slots)
         if self.of_labels:
             self.learn_label(node, row, example, &x)
         else:
@@ -501,7 +491,7 @@ cdef class HistogramLeaves(LeafModels):
                 model.scores[<int> BAYES] += example.weight * (largest(shares, n) == place)
         if not self.has_linear or n > MAX_MODELLED:
             return 0
-        if model.width < self.width_for(node):
+        if model.width < self.width_for(node) and has_room(2 * bytes_of_model(model)):
             self.resize(model, model.capacity, self.width_for(node))
         if self.linear(node, x, shares):
             model.scores[<int> LINEAR] += example.weight * compares * (
@@ -609,10 +599,8 @@ cdef class HistogramLeaves(LeafModels):
             while i < len(columns):
                 i *= 2
             self.resize(model, i, model.width)
-            self.model_bytes -= bytes_of_model(model)
             for column in columns:
                 add_column(model, column)
-            self.model_bytes += bytes_of_model(model)
             for i in range(model.n + 1):
                 for j in range(2):
                     for k in range(min(<int32_t> records.shape[2], model.width)):

@@ -28,6 +28,5 @@ cdef class LeafModels:
                     Prediction* out) except -1 nogil
     cdef void residuals(self, int32_t node, Scratch* scratch, Residuals* out) noexcept nogil
     cdef size_t bytes_of(self, int32_t node) noexcept nogil
-    cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self, int32_t n_nodes)
     cdef int take_state(self, dict state) except -1

@@ -78,10 +78,6 @@ cdef class LeafModels:
         """What a copy of a node's model would take."""
         return 0
 
-    cdef size_t n_bytes(self) noexcept nogil:
-        """What all models take."""
-        return 0
-
     cdef dict state(self, int32_t n_nodes):
         """All that was learned, as arrays, numbers, lists and dicts of these."""
         raise NotImplementedError

@@ -8,7 +8,6 @@ naive Bayes says (see naivebayes.pxd) and learn what is missing.
 
 cimport cython
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free
 from libc.string cimport memset
 
 from streamtree._core.leaves.additive cimport (
@@ -23,7 +22,7 @@ from streamtree._core.leaves.naivebayes cimport (
     learn_trust, new_bayes, prior_parts, write_prior,
 )
 from streamtree._core.splits.scoretest cimport Residuals
-from streamtree._core.store.memory cimport regrown, zeroed
+from streamtree._core.store.budget cimport counted, counted_zeros, give_back, has_room, spacious
 from streamtree._core.store.tables cimport (
     TableExport, import_table, map_bytes, map_find, map_put, table_bytes, table_find, table_free,
     table_insert,
@@ -54,6 +53,9 @@ cdef extern from "../kernels/additive.h":
 cdef enum:
     OWN = RATES * MOST_CLASSES  # where what the leaf's own experts say begins
     MANY = 0x7FFFFFFF           # the universe of a table that is always hashed
+    # A model that meets its third class takes almost three times as much, beside what it was;
+    # later ones take less.
+    WIDER = 4
 
 cdef float[RATES] RELATIVE_RATES = [1.0, 6.0]
 # of the sums of squared gradients, at every step of a model
@@ -99,28 +101,15 @@ cdef class MixtureLeaves(LeafModels):
         cdef int32_t node
         for node in range(self.capacity):
             self.clear(node)
-        free(self.states)
+        give_back(self.states)
 
     cdef size_t bytes_of(self, int32_t node) noexcept nogil:
         return model_bytes(&self.states[node].model) if self.states[node] != NULL else 0
 
-    cdef size_t n_bytes(self) noexcept nogil:
-        cdef int32_t node
-        cdef const ModelState* state
-        cdef size_t total = self.capacity * sizeof(ModelState*)
-        for node in range(self.capacity):
-            state = self.states[node]
-            if state != NULL:
-                total += state_bytes(state)
-                if state.top != NULL:
-                    # of what several leaves have, to each its part
-                    total += (state_bytes(state.top) + state.top.n_users - 1) // state.top.n_users
-        return total
-
     cdef int reserve(self, int32_t capacity) except -1 nogil:
         if capacity <= self.capacity:
             return 0
-        self.states = <ModelState**> regrown(self.states, capacity * sizeof(ModelState*))
+        self.states = <ModelState**> counted(self.states, capacity * sizeof(ModelState*))
         memset(
             &self.states[self.capacity], 0, (capacity - self.capacity) * sizeof(ModelState*)
         )
@@ -330,7 +319,10 @@ cdef class MixtureLeaves(LeafModels):
     # ---------------------------------------------------------------------------- learning
 
     cdef int place_of(self, ModelState* top, int32_t label) except -2 nogil:
-        """The number of a class among those of a model, a new one if there is room, else -1."""
+        """The number of a class among those of a model, a new one if there is room, else -1.
+
+        Records of more classes take more memory than the model may have: then it is -1, too.
+        """
         cdef int32_t place = map_find(&top.places, label), capacity
         if place >= 0:
             return place
@@ -338,9 +330,13 @@ cdef class MixtureLeaves(LeafModels):
             if self.has_rest:
                 return top.n_classes - 1
             return -1
+        if top.n_classes >= 2 and top.n_classes >= top.model.stride and not has_room(
+            WIDER * state_bytes(top)
+        ):
+            return -1
         if top.n_classes == top.classes_capacity:
-            capacity = top.classes_capacity + top.classes_capacity // 2 + 4
-            top.classes = <int32_t*> regrown(top.classes, capacity * sizeof(int32_t))
+            capacity = <int32_t> spacious(top.n_classes + 1)
+            top.classes = <int32_t*> counted(top.classes, capacity * sizeof(int32_t))
             top.classes_capacity = capacity
         map_put(&top.places, label, top.n_classes)
         top.classes[top.n_classes] = label
@@ -361,7 +357,7 @@ cdef class MixtureLeaves(LeafModels):
             out.label = -1
             self.predict(node, row, scratch, out)
         place = self.place_of(top, example.label)
-        if place < 0 and state.top != NULL:
+        if place < 0 and state.top != NULL and top.n_classes >= self.max_classes:
             # other leaves have filled the common model: this one begins anew
             self.open(node)
             state = top = self.states[node]
@@ -442,6 +438,8 @@ cdef class MixtureLeaves(LeafModels):
         cdef int32_t k, stride, place = outputs.place
         cdef int r
         if not has_met(model, place):
+            if place >= model.stride and not has_room(WIDER * model_bytes(model)):
+                return 0
             meet(model, place, outputs.n_classes, parts.n_columns)
             # what was said stays for the residuals
             p = with_new
@@ -565,13 +563,9 @@ cdef inline ModelState* top_of(const ModelState* state) noexcept nogil:
 
 cdef ModelState* new_state(bint has_bayes) except NULL nogil:
     """A model that has learned nothing, of one leaf."""
-    cdef ModelState* state = <ModelState*> zeroed(sizeof(ModelState))
+    cdef ModelState* state = <ModelState*> counted_zeros(sizeof(ModelState))
     if has_bayes:
         state.bayes = new_bayes()
-        if state.bayes == NULL:
-            free(state)
-            with gil:
-                raise MemoryError("streamtree: the model found no memory to grow")
     state.model.stride = 1
     state.rest_class = -1
     weigh(state)
@@ -596,8 +590,8 @@ cdef void free_state(ModelState* state) noexcept nogil:
     free_bayes(state.bayes)
     table_free(&state.places)
     table_free(&state.rest)
-    free(state.classes)
-    free(state)
+    give_back(state.classes)
+    give_back(state)
 
 
 cdef size_t state_bytes(const ModelState* state) noexcept nogil:
@@ -672,11 +666,10 @@ cdef int import_state(ModelState* state, dict saved, int32_t n_columns) except -
     import_model(&state.model, n_columns, saved)
     if saved["bayes"] is not None:
         state.bayes = new_bayes()
-        if state.bayes == NULL:
-            raise MemoryError("streamtree: the model found no memory to grow")
         import_bayes(state.bayes, n_columns, saved["bayes"])
-    state.classes = <int32_t*> regrown(NULL, (n + 1) * sizeof(int32_t))
-    state.classes_capacity = n + 1
+    if n:
+        state.classes_capacity = <int32_t> spacious(n)
+        state.classes = <int32_t*> counted(NULL, state.classes_capacity * sizeof(int32_t))
     for k in range(n):
         state.classes[k] = saved["classes"][k]
         map_put(&state.places, state.classes[k], k)
@@ -685,7 +678,7 @@ cdef int import_state(ModelState* state, dict saved, int32_t n_columns) except -
     import_table(
         &state.rest, 1, MANY,
         {"starts": [0, len(rest["keys"])], "keys": rest["keys"],
-         "records": rest["weights"].reshape(len(rest["keys"]), 1)}, 0,
+         "records": rest["weights"].reshape(len(rest["keys"]), 1), "capacities": [0]}, 0,
     )
     state.rest_weight = saved["rest_weight"]
     state.rest_class = saved["rest_class"]
@@ -710,7 +703,7 @@ def check_saved(saved, n_columns, n_labels, max_classes):
     check_finite(np.array([saved["rest_weight"]]), at_least=0.0)
     tables = {
         "starts": np.array([0, len(rest["keys"])]), "keys": rest["keys"],
-        "records": rest["weights"].reshape(-1, 1),
+        "records": rest["weights"].reshape(-1, 1), "capacities": np.zeros(1, dtype=np.int32),
     }
     check_tables(tables, 1, n_labels, 1)
     check_finite(rest["weights"], at_least=np.nextafter(0, 1))

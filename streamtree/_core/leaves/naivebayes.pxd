@@ -24,7 +24,7 @@ cdef struct NaiveBayes:
 
 
 cdef bint is_of_use(const NaiveBayes* bayes) noexcept nogil
-cdef NaiveBayes* new_bayes() noexcept nogil
+cdef NaiveBayes* new_bayes() except NULL nogil
 cdef void free_bayes(NaiveBayes* bayes) noexcept nogil
 cdef void write_prior(
     const NaiveBayes* bayes, Parts* parts, int32_t n_classes, float* prior

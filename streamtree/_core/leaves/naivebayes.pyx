@@ -2,13 +2,14 @@
 
 from libc.math cimport sqrtf
 from libc.stdint cimport int32_t
-from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from streamtree._core.leaves.additive cimport (
     AdditiveModel, Parts, add_table, exported_model, find_parts,
-    free_model, import_model, make_parts, part_records, record_width, widen_tables,
+    free_model, import_model, make_parts, model_bytes, next_run, part_records, record_width,
+    widen_tables,
 )
+from streamtree._core.store.budget cimport counted_zeros, give_back, has_room
 from streamtree._core.store.tables cimport table_find
 
 import numpy as np
@@ -21,6 +22,9 @@ cdef extern from "../kernels/additive.h":
         float* records, size_t width, int place, int apart, const int32_t* slots,
         const float* values, float* logs, Py_ssize_t n, float weight, float scale
     ) noexcept nogil
+
+cdef enum:
+    WIDER = 4           # times as much as now: what counts of more classes may take
 
 # of a part and a class that were never seen together
 cdef float PRIOR_COUNT = 0.1
@@ -47,19 +51,17 @@ cdef bint is_of_use(const NaiveBayes* bayes) noexcept nogil:
     return bayes.trust > LEAST_TRUST
 
 
-cdef NaiveBayes* new_bayes() noexcept nogil:
-    """NULL if there is no memory."""
-    cdef NaiveBayes* bayes = <NaiveBayes*> calloc(1, sizeof(NaiveBayes))
-    if bayes != NULL:
-        bayes.counts.stride = 1
-        bayes.trust = FIRST_TRUST
+cdef NaiveBayes* new_bayes() except NULL nogil:
+    cdef NaiveBayes* bayes = <NaiveBayes*> counted_zeros(sizeof(NaiveBayes))
+    bayes.counts.stride = 1
+    bayes.trust = FIRST_TRUST
     return bayes
 
 
 cdef void free_bayes(NaiveBayes* bayes) noexcept nogil:
     if bayes != NULL:
         free_model(&bayes.counts)
-        free(bayes)
+        give_back(bayes)
 
 
 cdef const float* bias_logs(const AdditiveModel* counts) noexcept nogil:
@@ -135,11 +137,13 @@ cdef object prior_parts(const NaiveBayes* bayes, Parts* parts, int32_t n_classes
 cdef int count_row(NaiveBayes* bayes, Parts* parts, int32_t place, double weight) except -1 nogil:
     """Count an example of a class."""
     cdef AdditiveModel* counts = &bayes.counts
-    cdef Py_ssize_t n_linear = parts.row.n_linear
+    cdef Py_ssize_t n_linear = parts.row.n_linear, start = 0, end = 0
     cdef size_t width
     cdef int32_t apart
     cdef float share
     if place >= n_logs(counts):
+        if not has_room(WIDER * model_bytes(counts)):
+            return 0
         widen_tables(counts, place + 1, parts.n_columns, copy_counts)
     width = 2 * record_width(counts.stride)
     apart = n_logs(counts)
@@ -149,16 +153,19 @@ cdef int count_row(NaiveBayes* bayes, Parts* parts, int32_t place, double weight
     bayes.weight += weight
     # relative to the mean weight: another scale of the weights is to count the same
     share = <float> (weight * bayes.rows / bayes.weight)
-    count_values(
-        <float*> counts.linear.records, width, place, apart, parts.slots, parts.row.presence,
-        parts.steps, n_linear if parts.row.n_present > 0 else 1, share,
-        <float> 1.0 / PRIOR_COUNT,
-    )
-    count_values(
-        <float*> counts.knots.records, width, place, apart, &parts.slots[n_linear],
-        &parts.row.values[n_linear], parts.steps, parts.n - n_linear, share,
-        <float> 1.0 / PRIOR_COUNT,
-    )
+    while next_run(parts, &start, &end):
+        if start >= n_linear:
+            count_values(
+                <float*> counts.knots.records, width, place, apart, &parts.slots[start],
+                &parts.row.values[start], parts.steps, end - start, share,
+                <float> 1.0 / PRIOR_COUNT,
+            )
+        elif start == 0 or parts.row.n_present > 0:
+            count_values(
+                <float*> counts.linear.records, width, place, apart, &parts.slots[start],
+                &parts.row.presence[start], parts.steps,
+                end - start if parts.row.n_present > 0 else 1, share, <float> 1.0 / PRIOR_COUNT,
+            )
     return 0
 
 

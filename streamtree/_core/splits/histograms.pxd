@@ -77,7 +77,6 @@ cdef class LeafStatistics:
     cdef int32_t capacity
     cdef bint of_labels
     cdef int32_t max_bins
-    cdef size_t n_bytes         # of all statistics
 
     cdef int reserve(self, int32_t capacity) except -1 nogil
     cdef Statistics* open(self, int32_t node) except NULL nogil

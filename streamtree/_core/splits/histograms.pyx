@@ -12,10 +12,9 @@ the same bytes as those that were saved.
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove, memset
 
-from streamtree._core.store.memory cimport regrown, zeroed
+from streamtree._core.store.budget cimport counted, counted_zeros, give_back
 from streamtree._core.store.tables cimport map_bytes, map_put, table_free
 
 import numpy as np
@@ -56,14 +55,14 @@ cdef int reshape(Histogram* histogram, int32_t capacity, int32_t old_width,
     cdef int32_t i
     if capacity == 0:
         return 0
-    block = <double*> zeroed(histogram_bytes(capacity, width))
+    block = <double*> counted_zeros(histogram_bytes(capacity, width))
     if histogram.n_bins:
         memcpy(block, histogram.low, histogram.n_bins * sizeof(double))
         memcpy(block + capacity, histogram.high, histogram.n_bins * sizeof(double))
         for i in range(histogram.n_bins):
             memcpy(&block[2 * capacity + <size_t> i * width],
                    &histogram.sums[<size_t> i * old_width], old_width * sizeof(double))
-    free(histogram.low)
+    give_back(histogram.low)
     histogram.low = block
     histogram.high = block + capacity
     histogram.sums = block + 2 * <size_t> capacity
@@ -148,13 +147,13 @@ cdef int32_t bin_of(Statistics* leaf, Histogram* histogram, double value,
 
 cdef Statistics* new_statistics(bint of_labels) except NULL nogil:
     """Statistics of nothing yet; of labels, or of numbers."""
-    cdef Statistics* leaf = <Statistics*> zeroed(sizeof(Statistics))
+    cdef Statistics* leaf = <Statistics*> counted_zeros(sizeof(Statistics))
     leaf.width = 2
     leaf.bytes = sizeof(Statistics) + 4 * sizeof(double)
-    leaf.totals = <double*> zeroed(4 * sizeof(double))
+    leaf.totals = <double*> counted_zeros(4 * sizeof(double))
     leaf.before = leaf.totals + 2
     if of_labels:
-        leaf.labels = <int32_t*> zeroed(2 * sizeof(int32_t))
+        leaf.labels = <int32_t*> counted_zeros(2 * sizeof(int32_t))
         leaf.bytes += 2 * sizeof(int32_t)
     else:
         leaf.n_sums = 2
@@ -166,13 +165,13 @@ cdef void free_statistics(Statistics* leaf) noexcept nogil:
     if leaf == NULL:
         return
     for i in range(leaf.n):
-        free(leaf.histograms[i].low)
-    free(leaf.histograms)
+        give_back(leaf.histograms[i].low)
+    give_back(leaf.histograms)
     table_free(&leaf.by_column)
     table_free(&leaf.by_label)
-    free(leaf.labels)
-    free(leaf.totals)
-    free(leaf)
+    give_back(leaf.labels)
+    give_back(leaf.totals)
+    give_back(leaf)
 
 
 cdef int widen(Statistics* leaf, int32_t width) except -1 nogil:
@@ -183,11 +182,11 @@ cdef int widen(Statistics* leaf, int32_t width) except -1 nogil:
         leaf.bytes -= histogram_bytes(leaf.histograms[i].capacity, leaf.width)
         reshape(&leaf.histograms[i], leaf.histograms[i].capacity, leaf.width, width)
         leaf.bytes += histogram_bytes(leaf.histograms[i].capacity, width)
-    leaf.labels = <int32_t*> regrown(leaf.labels, width * sizeof(int32_t))
-    totals = <double*> zeroed(2 * width * sizeof(double))
+    leaf.labels = <int32_t*> counted(leaf.labels, width * sizeof(int32_t))
+    totals = <double*> counted_zeros(2 * width * sizeof(double))
     memcpy(totals, leaf.totals, leaf.width * sizeof(double))
     memcpy(totals + width, leaf.before, leaf.width * sizeof(double))
-    free(leaf.totals)
+    give_back(leaf.totals)
     leaf.totals = totals
     leaf.before = totals + width
     leaf.bytes += (width - leaf.width) * (2 * sizeof(double) + sizeof(int32_t))
@@ -225,7 +224,7 @@ cdef Histogram* histogram_of(Statistics* leaf, int32_t column,
         return found
     if leaf.n == leaf.capacity:
         capacity = roomy(leaf.n + 1)
-        leaf.histograms = <Histogram*> regrown(leaf.histograms, capacity * sizeof(Histogram))
+        leaf.histograms = <Histogram*> counted(leaf.histograms, capacity * sizeof(Histogram))
         leaf.bytes += (capacity - leaf.capacity) * sizeof(Histogram)
         leaf.capacity = capacity
     leaf.bytes -= map_bytes(&leaf.by_column)
@@ -250,12 +249,12 @@ cdef class LeafStatistics:
         cdef int32_t node
         for node in range(self.capacity):
             free_statistics(self.nodes[node])
-        free(self.nodes)
+        give_back(self.nodes)
 
     cdef int reserve(self, int32_t capacity) except -1 nogil:
         """Make room for the statistics of so many nodes."""
         if capacity > self.capacity:
-            self.nodes = <Statistics**> regrown(self.nodes, capacity * sizeof(Statistics*))
+            self.nodes = <Statistics**> counted(self.nodes, capacity * sizeof(Statistics*))
             memset(&self.nodes[self.capacity], 0,
                    (capacity - self.capacity) * sizeof(Statistics*))
             self.capacity = capacity
@@ -265,7 +264,6 @@ cdef class LeafStatistics:
         """Let a node begin to collect, from nothing."""
         self.close(node)
         self.nodes[node] = new_statistics(self.of_labels)
-        self.n_bytes += self.nodes[node].bytes
         return self.nodes[node]
 
     cdef void begin_anew(self, int32_t node) noexcept nogil:
@@ -281,16 +279,12 @@ cdef class LeafStatistics:
 
     cdef void close(self, int32_t node) noexcept nogil:
         if self.nodes[node] != NULL:
-            self.n_bytes -= self.nodes[node].bytes
             free_statistics(self.nodes[node])
             self.nodes[node] = NULL
 
     cdef int32_t place(self, int32_t node, int32_t label) except -1 nogil:
         """Which of a node's sums counts a label, a new one if there is none."""
-        cdef size_t bytes = self.nodes[node].bytes
-        cdef int32_t place = place_of_label(self.nodes[node], label)
-        self.n_bytes += self.nodes[node].bytes - bytes
-        return place
+        return place_of_label(self.nodes[node], label)
 
     cdef int count(self, int32_t node, const View* row, const Example* example,
                    bint collects) except -1 nogil:
@@ -301,7 +295,6 @@ cdef class LeafStatistics:
         cdef double weight = example.weight, weighted = 0.0
         cdef int32_t place = 0, i
         cdef Py_ssize_t position
-        self.n_bytes -= leaf.bytes
         if self.of_labels:
             place = place_of_label(leaf, example.label)
         else:
@@ -320,7 +313,6 @@ cdef class LeafStatistics:
             sums[place] += weight
             if not self.of_labels:
                 sums[1] += weighted
-        self.n_bytes += leaf.bytes
         return 0
 
     # --------------------------------------------------------------------------- state
@@ -339,9 +331,7 @@ cdef class LeafStatistics:
         cdef Statistics* leaf
         for part in state:
             leaf = self.open(part["node"])
-            self.n_bytes -= leaf.bytes
             import_statistics(leaf, part)
-            self.n_bytes += leaf.bytes
         return 0
 
 

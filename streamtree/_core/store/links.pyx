@@ -2,10 +2,9 @@
 
 cimport cython
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.budget cimport counted, give_back, spacious
 
 import numpy as np
 
@@ -23,16 +22,13 @@ cdef class TreeLinks:
         self.add(-1)
 
     def __dealloc__(self):
-        free(self.links)
-
-    def __sizeof__(self):
-        return object.__sizeof__(self) + self.capacity * sizeof(Link)
+        give_back(self.links)
 
     cdef int reserve(self, int32_t capacity) except -1 nogil:
         if capacity <= self.capacity:
             return 0
-        capacity += capacity // 2
-        self.links = <Link*> regrown(self.links, capacity * sizeof(Link))
+        capacity = <int32_t> spacious(capacity)
+        self.links = <Link*> counted(self.links, capacity * sizeof(Link))
         self.capacity = capacity
         return 0
 

@@ -14,8 +14,8 @@ cdef enum:
 
 
 cdef struct Table:
-    double* records     # capacity x width numbers, by slot
-    int32_t* keys       # the key in each slot, -1 where empty; NULL: dense, slot = key
+    double* records     # capacity x width numbers, by slot; the block of the table
+    int32_t* keys       # in it the key in each slot, -1 where empty; NULL: dense, slot = key
     int32_t capacity
     int32_t size        # occupied slots (hash), records that may be non-zero (dense)
 
@@ -77,11 +77,13 @@ cdef int32_t table_insert(Table* table, int width, int32_t key, int32_t universe
 cdef int table_reserve(
     Table* table, int width, Py_ssize_t entries, int32_t universe
 ) except -1 nogil
-cdef int table_locate_all(
+cdef Py_ssize_t table_locate_all(
     Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t* slots
 ) except -1 nogil
+cdef int table_allocate(Table* table, int width, int32_t capacity, bint is_dense) except -1 nogil
 cdef int table_clone(Table* table, const Table* source, int width) except -1 nogil
 cdef void table_free(Table* table) noexcept nogil
+cdef Py_ssize_t table_count(const Table* table, int width) noexcept nogil
 cdef size_t table_bytes(const Table* table, int width) noexcept nogil
 cdef int32_t* table_sorted_slots(
     const Table* table, int width, Py_ssize_t* n
@@ -92,6 +94,7 @@ cdef class TableExport:
     cdef int _width
     cdef list _keys
     cdef list _records
+    cdef list _capacities
 
     cdef int add(self, const Table* table) except -1
 

@@ -5,7 +5,8 @@ from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy, memset
 
-from streamtree._core.store.memory cimport raise_no_memory, zeroed
+from streamtree._core.store.budget cimport counted_zeros, give_back, has_room
+from streamtree._core.store.memory cimport raise_no_memory
 
 import numpy as np
 
@@ -33,26 +34,44 @@ cdef int32_t hash_capacity(Py_ssize_t entries) noexcept nogil:
     return capacity
 
 
-cdef int rebuild(Table* table, int width, Py_ssize_t entries, int32_t universe) except -1 nogil:
-    """Move the table to the layout that suits `entries` keys out of 0 … universe - 1."""
-    cdef Table grown
-    cdef int32_t slot, target, key
+cdef struct Layout:
+    int32_t capacity
+    bint is_dense
+
+
+cdef Layout layout_for(Py_ssize_t entries, int32_t universe) noexcept nogil:
+    """What suits `entries` keys out of 0 … universe - 1."""
     cdef int32_t capacity = hash_capacity(entries)
-    cdef bint is_dense = False
     if universe <= DENSE_FACTOR * capacity:
         # room for an eighth more columns, so that a growing stream does not copy every row
-        capacity = universe + universe // 8
-        is_dense = True
-    grown.records = <double*> zeroed(<size_t> capacity * width * sizeof(double))
-    grown.keys = NULL
+        return Layout(universe + universe // 8, True)
+    return Layout(capacity, False)
+
+
+cdef size_t layout_bytes(const Layout* layout, int width) noexcept nogil:
+    cdef size_t per_slot = width * sizeof(double)
+    return layout.capacity * (per_slot if layout.is_dense else per_slot + sizeof(int32_t))
+
+
+cdef int table_allocate(Table* table, int width, int32_t capacity, bint is_dense) except -1 nogil:
+    """Make a table of so many empty slots; what it was is not looked at."""
+    cdef Layout layout = Layout(capacity, is_dense)
+    # one block, keys behind the records
+    table.records = <double*> counted_zeros(layout_bytes(&layout, width))
+    table.keys = NULL
     if not is_dense:
-        grown.keys = <int32_t*> malloc(capacity * sizeof(int32_t))
-        if grown.keys == NULL:
-            free(grown.records)
-            raise_no_memory()
-        memset(grown.keys, 0xFF, capacity * sizeof(int32_t))
-    grown.capacity = capacity
-    grown.size = 0
+        table.keys = <int32_t*> (table.records + <size_t> capacity * width)
+        memset(table.keys, 0xFF, capacity * sizeof(int32_t))
+    table.capacity = capacity
+    table.size = 0
+    return 0
+
+
+cdef int rebuild(Table* table, int width, const Layout* layout) except -1 nogil:
+    """Move a table to another layout."""
+    cdef Table grown
+    cdef int32_t slot, target, key
+    table_allocate(&grown, width, layout.capacity, layout.is_dense)
     for slot in range(table.capacity):
         key = slot if table.keys == NULL else table.keys[slot]
         if key < 0:
@@ -87,14 +106,17 @@ cdef int32_t place(Table* table, int32_t key) noexcept nogil:
 cdef int32_t table_insert(Table* table, int width, int32_t key, int32_t universe) except -1 nogil:
     """The slot of `key`, made if it is absent. Slots found before may have moved."""
     cdef int32_t slot = table_find(table, key)
+    cdef Layout layout
     if slot >= 0:
         return slot
     assert 0 <= key < universe
     if table.keys == NULL:
         # dense and too short (or brand new): the number of live records decides the layout
-        rebuild(table, width, table_count(table, width) + 1, universe)
+        layout = layout_for(table_count(table, width) + 1, universe)
+        rebuild(table, width, &layout)
     elif 4 * (<Py_ssize_t> table.size + 1) > 3 * <Py_ssize_t> table.capacity:
-        rebuild(table, width, table.size + 1, universe)
+        layout = layout_for(table.size + 1, universe)
+        rebuild(table, width, &layout)
     slot = table_find(table, key)
     return slot if slot >= 0 else place(table, key)
 
@@ -109,18 +131,27 @@ cdef int table_reserve(
     Table* table, int width, Py_ssize_t entries, int32_t universe
 ) except -1 nogil:
     """Give an empty table the layout that suits so many keys out of 0 … universe - 1."""
-    return rebuild(table, width, entries, universe) if entries else 0
+    cdef Layout layout = layout_for(entries, universe)
+    return rebuild(table, width, &layout) if entries else 0
 
 
-cdef int table_locate_all(
+cdef Py_ssize_t table_locate_all(
     Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t* slots
 ) except -1 nogil:
-    """Fill slots[i] with the slot of keys[i], making the absent ones; keys do not repeat."""
-    cdef Py_ssize_t i, absent = table_locate(table, keys, n, slots)
+    """Fill slots[i] with the slot of keys[i], making the absent ones; keys do not repeat.
+
+    Where the model has no room for a larger table the absent ones stay absent, with a slot of -1;
+    it returns how many.
+    """
+    cdef Py_ssize_t i, absent = table_locate(table, keys, n, slots), missing = absent
     cdef Py_ssize_t live
+    cdef Layout layout
     if absent == 0:
         return 0
     live = table.size
+    if table.keys == NULL and not has_room(table_bytes(table, width)):
+        # it would have to be larger, and there is no need to count what is in it
+        return missing
     if table.keys == NULL:
         live = table_count(table, width)
         # a dense table has slots for keys that do not live there yet: a rebuild loses them
@@ -129,7 +160,10 @@ cdef int table_locate_all(
                 &table.records[<size_t> slots[i] * width], width
             )
     if table.keys == NULL or 4 * (live + absent) > 3 * <Py_ssize_t> table.capacity:
-        rebuild(table, width, live + absent, universe)
+        layout = layout_for(live + absent, universe)
+        if not has_room(layout_bytes(&layout, width)):
+            return missing
+        rebuild(table, width, &layout)
     for i in range(n):
         assert 0 <= keys[i] < universe
         slots[i] = table_find(table, keys[i])
@@ -140,8 +174,7 @@ cdef int table_locate_all(
 
 cdef void table_free(Table* table) noexcept nogil:
     """Give the memory back and leave an empty table."""
-    free(table.records)
-    free(table.keys)
+    give_back(table.records)
     memset(table, 0, sizeof(Table))
 
 
@@ -150,16 +183,10 @@ cdef int table_clone(Table* table, const Table* source, int width) except -1 nog
     table_free(table)
     if source.capacity == 0:
         return 0
-    table.records = <double*> malloc(<size_t> source.capacity * width * sizeof(double))
-    if source.keys != NULL:
-        table.keys = <int32_t*> malloc(source.capacity * sizeof(int32_t))
-    if table.records == NULL or (source.keys != NULL and table.keys == NULL):
-        table_free(table)
-        raise_no_memory()
+    table_allocate(table, width, source.capacity, source.keys == NULL)
     memcpy(table.records, source.records, <size_t> source.capacity * width * sizeof(double))
     if source.keys != NULL:
         memcpy(table.keys, source.keys, source.capacity * sizeof(int32_t))
-    table.capacity = source.capacity
     table.size = source.size
     return 0
 
@@ -193,14 +220,27 @@ cdef int32_t* table_sorted_slots(
 
     The order of the slots themselves depends on the layout, and so would a sum over them.
     """
+    return sorted_slots(table, width, False, n)
+
+
+cdef int32_t* sorted_slots(
+    const Table* table, int width, bint keeps_zeros, Py_ssize_t* n
+) except? NULL nogil:
+    """As `table_sorted_slots`; with `keeps_zeros` all records of a hash table."""
     cdef Py_ssize_t i, count = table_count(table, width)
-    cdef int32_t* slots = <int32_t*> malloc((count + 1) * sizeof(int32_t))
+    cdef int32_t* slots
     cdef int32_t slot
+    keeps_zeros = keeps_zeros and table.keys != NULL
+    if keeps_zeros:
+        count = table.size
+    slots = <int32_t*> malloc((count + 1) * sizeof(int32_t))
     if slots == NULL:
         raise_no_memory()
     i = 0
     for slot in range(table.capacity):
-        if not is_zero(&table.records[<size_t> slot * width], width):
+        if keeps_zeros and table.keys[slot] < 0:
+            continue
+        if keeps_zeros or not is_zero(&table.records[<size_t> slot * width], width):
             slots[i] = slot if table.keys == NULL else table.keys[slot]
             i += 1
     if table.keys != NULL:
@@ -213,21 +253,26 @@ cdef int32_t* table_sorted_slots(
 
 @cython.final
 cdef class TableExport:
-    """The non-zero records of many tables as arrays, in the order of table and key.
+    """The records of many tables as arrays, in the order of table and key.
 
-    Table i has `keys[starts[i]:starts[i + 1]]` and the same lines of `records`. The layout of
-    the tables leaves no trace.
+    Those of dense tables that are zero are left out.
+
+    Table i has `keys[starts[i]:starts[i + 1]]` and the same lines of `records`. `capacities` are
+    those of the tables, negative where they are dense: what there is room for must not depend on
+    whether a model was saved.
     """
 
     def __cinit__(self, int width):
         self._width = width
         self._keys = []
         self._records = []
+        self._capacities = []
 
     cdef int add(self, const Table* table) except -1:
         cdef int width = self._width
         cdef Py_ssize_t i, count
-        cdef int32_t* slots = table_sorted_slots(table, width, &count)
+        # what counts when a hash table is to grow is how many keys it has
+        cdef int32_t* slots = sorted_slots(table, width, True, &count)
         cdef int32_t[::1] keys
         cdef double[:, ::1] records
         try:
@@ -241,17 +286,33 @@ cdef class TableExport:
             free(slots)
         self._keys.append(np.asarray(keys))
         self._records.append(np.asarray(records))
+        self._capacities.append(-table.capacity if table.keys == NULL else table.capacity)
         return 0
 
     def arrays(self):
-        """A dict of `starts`, `keys` and `records`."""
+        """A dict of `starts`, `keys`, `records` and `capacities`."""
         starts = np.zeros(len(self._keys) + 1, dtype=np.int64)
         np.cumsum([len(keys) for keys in self._keys], out=starts[1:])
         return {
             "starts": starts,
             "keys": np.concatenate([np.empty(0, dtype=np.int32), *self._keys]),
             "records": np.concatenate([np.empty((0, self._width)), *self._records]),
+            "capacities": np.array(self._capacities, dtype=np.int32),
         }
+
+
+cdef Layout layout_of(int32_t capacity, Py_ssize_t n, int32_t last, int32_t universe):
+    """The layout that a capacity of `arrays` stands for, or that of new tables if it cannot be.
+
+    A table of n keys, the largest of them `last`: a file must not ask for more than its table
+    could have.
+    """
+    cdef int32_t least = hash_capacity(n)
+    if capacity < 0 and last < -capacity <= min(universe + universe // 8, 4 * least):
+        return Layout(-capacity, True)
+    if least <= capacity <= 4 * least and capacity & (capacity - 1) == 0:
+        return Layout(capacity, False)
+    return layout_for(n, universe)
 
 
 cdef int import_table(
@@ -262,6 +323,14 @@ cdef int import_table(
     cdef const int32_t[::1] keys = arrays["keys"][start:end]
     cdef const double[:, ::1] records = arrays["records"][start:end]
     cdef int32_t[::1] slots
+    cdef Layout layout
+    if start == end and arrays["capacities"][i] == 0:
+        return 0
+    layout = layout_of(
+        arrays["capacities"][i], end - start, keys[end - start - 1] if end > start else -1,
+        universe,
+    )
+    rebuild(table, width, &layout)
     if start == end:
         return 0
     slots = np.empty(end - start, dtype=np.int32)
@@ -281,6 +350,7 @@ def check_tables(tables, n_tables, n_keys, width):
     require(len(starts) == n_tables + 1, "the number of tables")
     check_rows(starts, len(keys))
     require(records.shape == (len(keys), width), "the records of the tables")
+    require(tables["capacities"].shape == (n_tables,), "the capacities of the tables")
     if len(keys):
         require(keys.min() >= 0 and keys.max() < n_keys, "a key out of range")
         ascends = keys[1:] > keys[:len(keys) - 1]

@@ -8,7 +8,7 @@ from streamtree._core.stream.scaling cimport ColumnScaler
 cdef class Context:
     cdef readonly FeatureIndex features     # the names of the columns
     cdef readonly ColumnScaler scaler       # their scales, and the mean norm of the rows
-    cdef int32_t n_columns
+    cdef int32_t n_columns      # that some row so far had
     cdef int32_t n_labels       # known when the row at hand came
     cdef int32_t n_targets
     cdef const ColumnScale* target_scales   # NULL where targets are taken as they are
@@ -16,6 +16,6 @@ cdef class Context:
     cdef uint32_t* ties         # the same of its feature: all categories of one have the same
     cdef int32_t* groups        # of a column: the feature it is a category of, else -1
     cdef int32_t _capacity
+    cdef int32_t _n_named
 
     cdef int add_columns(self) except -1
-    cdef size_t n_bytes(self) noexcept nogil

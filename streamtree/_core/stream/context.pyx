@@ -22,11 +22,11 @@ cdef class Context:
         free(self.ties)
         free(self.groups)
 
-    cdef size_t n_bytes(self) noexcept nogil:
-        return self._capacity * (2 * sizeof(uint32_t) + sizeof(int32_t))
-
     cdef int add_columns(self) except -1:
-        """Learn of the columns that the index of features has got since."""
+        """Learn of the columns that the index of features has got since.
+
+        They count in `n_columns` once a row has one.
+        """
         cdef int32_t capacity, column, size = <int32_t> len(self.features.names)
         if size > self._capacity:
             capacity = size + size // 2 + 8
@@ -34,9 +34,9 @@ cdef class Context:
             self.ties = <uint32_t*> regrown(self.ties, capacity * sizeof(uint32_t))
             self.groups = <int32_t*> regrown(self.groups, capacity * sizeof(int32_t))
             self._capacity = capacity
-        for column in range(self.n_columns, size):
-            self.hashes[column], self.ties[column], self.groups[column] = (
-                self.features.codes[column]
-            )
-        self.n_columns = size
+        for column in range(self._n_named, size):
+            self.hashes[column] = self.features.codes[column].hash
+            self.ties[column] = self.features.codes[column].tie
+            self.groups[column] = self.features.codes[column].group
+        self._n_named = size
         return 0

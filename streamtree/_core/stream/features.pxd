@@ -1,21 +1,39 @@
 from cpython.object cimport PyObject
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from streamtree._core.stream.buffers cimport RowBuffer
 
 
+cdef enum:
+    UNBOUNDED = 0x7FFFFFFFFFFFFFFF      # more bytes than there are
+
+
 cdef uint32_t stable_hash(object name) except? 0
 cdef int check_name(object name) except -1
+cdef int64_t object_bytes(object name) except -1
+
+
+cdef struct Code:
+    uint32_t hash       # of a column's name
+    uint32_t tie        # of its feature: all categories of one have the same
+    int32_t group       # the number of the feature it is a category of, or -1
+    bint is_shared      # it is the column of several names
 
 
 cdef class FeatureIndex:
     cdef dict _numbers
     cdef dict _categories
     cdef readonly list names
-    # of every column: hashes of its name and of its feature's, and the number of the feature it is
-    # a category of, or -1
-    cdef list codes
+    cdef Code* codes                # by column
+    cdef Py_ssize_t _capacity
     cdef dict _groups               # the numbers of the features that have categories
+    cdef dict _group_bytes          # and what the categories of each take
+    cdef dict _shared               # number -> column of those that share columns
+    cdef int32_t n_shared           # columns that names share
+    cdef int64_t most               # bytes that names may take
+    cdef int64_t _bytes             # that they take, and all that goes with a column
+    cdef int32_t* _marks            # by column; where a row that is looked at has it
+    cdef Py_ssize_t _marks_capacity
     cdef list _homes                # for every column the dict that maps its name
     cdef list _new_names
     cdef Py_ssize_t _places
@@ -36,6 +54,12 @@ cdef class FeatureIndex:
     cdef int commit(self, RowBuffer out) except -1
     cdef int refuse_category(self, object name) except -1
     cdef int32_t add(self, object name) except -1
-    cdef tuple _code(self, object name)
+    cdef Code _code(self, object name) except *
+    cdef bint admits(self, object name) except -1
+    cdef object _shared_name(self, object name)
+    cdef object place_for(self, object name)
+    cdef int _warn(self, object name, int64_t before, int64_t after, int64_t most) except -1
+    cdef int merge(self, RowBuffer row) except -1 nogil
+    cdef size_t n_bytes(self) noexcept nogil
     cdef int truncate(self, Py_ssize_t size) except -1
     cpdef int32_t find(self, object name) except -2

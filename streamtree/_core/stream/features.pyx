@@ -7,16 +7,19 @@ A number under a name is the column `name`; a string under a name is the column
 cimport cython
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
+from libc.float cimport DBL_MAX
 from libc.math cimport NAN, isinf, isnan
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
 from streamtree._core.kernels.rng cimport splitmix64
+from streamtree._core.store.budget cimport spacious
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.buffers cimport RowBuffer
 
 import re
+import warnings
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -86,6 +89,41 @@ class Category(NamedTuple):
     value: str
 
 
+class Shared(NamedTuple):
+    """The column of all names that have one hash, where there is no room for one each."""
+
+    number: int
+
+    def __str__(self):
+        return f"other names, part {self.number}"
+
+
+cdef enum:
+    # What a column takes besides the object that names it: entries of dicts and lists, numbers as
+    # objects, its code, its scale, its place in orders. Measured over 100,000 columns.
+    COLUMN_BYTES = 400
+    # of the bytes for names: one part of so many for columns that names share
+    SHARED_PART = 8
+    # of the same, one part for each feature's categories at the most
+    FEATURE_PART = 2
+    # of the same, when to warn of the categories of a feature, and of names
+    TOLD_OF_FEATURE = 10
+    TOLD_OF_NAMES = 2
+
+
+cdef int64_t object_bytes(object name) except -1:
+    """About what a name or label takes; the same in every process, unlike `sys.getsizeof`."""
+    cdef int64_t total = 64
+    if isinstance(name, str):
+        return total + len(name) * (1 if name.isascii() else 4)
+    if isinstance(name, bytes):
+        return total + len(name)
+    if isinstance(name, (tuple, frozenset)):
+        for part in name:
+            total += 8 + object_bytes(part)
+    return total
+
+
 cdef double as_number(object key, object value) except? -1.0:
     """The value of a feature as a float, NaN if it is missing; raises by the feature's name."""
     cdef double number
@@ -147,8 +185,10 @@ cdef class FeatureIndex:
         self._categories = {}
         self.names = []
         self._homes = []
-        self.codes = []
         self._groups = {}
+        self._group_bytes = {}
+        self._shared = {}
+        self.most = UNBOUNDED
         self._new_names = []
         for name in names or ():
             self.add(name)
@@ -163,15 +203,20 @@ cdef class FeatureIndex:
         free(self._seen_values)
         free(self._last_values)
         free(self._seen_columns)
+        free(self.codes)
+        free(self._marks)
 
     def __len__(self):
         return len(self.names)
 
-    def __sizeof__(self):
-        return object.__sizeof__(self) + self._places * (3 * sizeof(PyObject*) + sizeof(int32_t))
+    cdef size_t n_bytes(self) noexcept nogil:
+        """What the names take, and room to read a row."""
+        return self._bytes + self._places * (3 * sizeof(PyObject*) + sizeof(int32_t))
 
     cdef int refuse_category(self, object name) except -1:
-        """A `Category` is what the index calls a column; it cannot name a feature as well."""
+        """What the index calls a column cannot name a feature as well."""
+        if type(name) is Shared:
+            raise TypeError(f"feature {name!r}: a Shared is the column of several names")
         if type(name) is Category:
             raise TypeError(
                 f"feature {name!r}: a Category is the column of one value; "
@@ -180,17 +225,24 @@ cdef class FeatureIndex:
         return 0
 
     cpdef int32_t find(self, object name) except -2:
-        """The column of a name or `Category`, -1 if it is unknown."""
+        """The column of a name, `Category` or `Shared`, -1 if it is unknown."""
         if type(name) is Category:
             found = self._categories.get(name[0], {}).get(name[1])
+        elif type(name) is Shared:
+            found = self._shared.get(name.number)
         else:
             found = self._numbers.get(name)
         return -1 if found is None else <int32_t> found
 
     cdef int32_t add(self, object name) except -1:
-        """The column of a name or `Category`, appended if it is unknown."""
+        """The column of a name, `Category` or `Shared`, appended if it is unknown.
+
+        Whether there is room for it is for `place_for` to say.
+        """
         cdef int32_t column = self.find(name)
+        cdef int64_t size
         cdef dict home
+        cdef Code code
         if column >= 0:
             return column
         if len(self.names) == 0x7FFFFFFF:
@@ -198,40 +250,138 @@ cdef class FeatureIndex:
         column = <int32_t> len(self.names)
         # whatever may raise comes first: a name's own code runs
         code = self._code(name)
-        if type(name) is not Category:
-            self._numbers[name] = column
+        size = COLUMN_BYTES + object_bytes(name)
+        if column >= self._capacity:
+            self._capacity = spacious(column + 1)
+            self.codes = <Code*> regrown(self.codes, self._capacity * sizeof(Code))
+        if type(name) is Shared:
+            home = self._shared
+            home[name.number] = column
+            self.n_shared += 1
+        elif type(name) is not Category:
+            self._warn(name, self._bytes, self._bytes + size, self.most // TOLD_OF_NAMES)
             home = self._numbers
+            home[name] = column
         elif name[0] in self._categories:
+            spent = self._group_bytes[name[0]]
+            self._warn(name, spent, spent + size, self.most // TOLD_OF_FEATURE)
             home = self._categories[name[0]]
             home[name[1]] = column
+            self._group_bytes[name[0]] = spent + size
         else:
             home = {name[1]: column}
             self._groups[name[0]] = len(self._groups)
             self._categories[name[0]] = home
+            self._group_bytes[name[0]] = size
         self.names.append(name)
         self._homes.append(home)
-        self.codes.append(code)
+        self.codes[column] = code
+        self._bytes += size
         return column
 
-    cdef tuple _code(self, object name):
+    cdef Code _code(self, object name) except *:
         cdef uint32_t value = <uint32_t> splitmix64(stable_hash(name))
         if type(name) is not Category:
-            return value, stable_hash(name), -1
+            return Code(value, stable_hash(name), -1, type(name) is Shared)
         # the value does not enter: the categories of a feature are one candidate for a split
-        return value, stable_hash(name[0]), self._groups.get(name[0], len(self._groups))
+        return Code(
+            value, stable_hash(name[0]), self._groups.get(name[0], len(self._groups)), False
+        )
+
+    # --------------------------------------------------------------- more than there is room for
+
+    cdef bint admits(self, object name) except -1:
+        """Whether there is room for a name that is new. Once there is none, there never will be."""
+        cdef int64_t size, most = self.most
+        if most == UNBOUNDED:
+            return True
+        size = COLUMN_BYTES + object_bytes(name)
+        if self._bytes + size > most - most // SHARED_PART:
+            return False
+        return type(name) is not Category or (
+            self._group_bytes.get(name[0], 0) + size <= most // FEATURE_PART
+        )
+
+    cdef object _shared_name(self, object name):
+        """The column that a name shares, always the same."""
+        cdef int64_t n = self.most // SHARED_PART // (COLUMN_BYTES + object_bytes(Shared(0)))
+        cdef uint64_t value
+        if type(name) is Category:
+            value = splitmix64(<uint64_t> stable_hash(name[0]) << 32 | stable_hash(name[1]))
+        else:
+            value = splitmix64(stable_hash(name))
+        return Shared(int(value % <uint64_t> max(n, 1)))
+
+    cdef object place_for(self, object name):
+        """The name itself, if it has or finds room, or the column that it shares with others."""
+        if self.find(name) >= 0 or self.admits(name):
+            return name
+        return self._shared_name(name)
+
+    cdef int _warn(self, object name, int64_t before, int64_t after, int64_t most) except -1:
+        """Tell once that a feature's categories, or all names, become too many."""
+        if not before <= most < after:
+            return 0
+        if type(name) is Category:
+            n = len(self._categories[name[0]])
+            what = f"feature {name[0]!r} has had {n} different strings, the last {name[1]!r}"
+        else:
+            what = f"{len(self.names)} features have come, the last {name!r}"
+        warnings.warn(
+            f"{what}: each is a column of its own, and those that find no room within max_bytes "
+            "share a few columns", stacklevel=2,
+        )
+        return 0
+
+    cdef int merge(self, RowBuffer row) except -1 nogil:
+        """Make one value, their sum, of those that share a column; a row lists it once."""
+        cdef Py_ssize_t i, n = 0, size = self._capacity
+        cdef int32_t column
+        cdef double* value
+        if self._marks_capacity < size:
+            self._marks = <int32_t*> regrown(self._marks, size * sizeof(int32_t))
+            memset(&self._marks[self._marks_capacity], 0,
+                   (size - self._marks_capacity) * sizeof(int32_t))
+            self._marks_capacity = size
+        for i in range(row.n):
+            column = row.columns[i]
+            if column >= 0 and self.codes[column].is_shared:
+                if self._marks[column]:
+                    value = &row.values[self._marks[column] - 1]
+                    if isnan(value[0]):
+                        value[0] = row.values[i]
+                    elif not isnan(row.values[i]):
+                        value[0] = min(max(value[0] + row.values[i], -DBL_MAX), DBL_MAX)
+                    continue
+                self._marks[column] = <int32_t> n + 1
+            row.columns[n] = column
+            row.values[n] = row.values[i]
+            n += 1
+        row.n = n
+        for i in range(n):
+            if row.columns[i] >= 0:
+                self._marks[row.columns[i]] = 0
+        return 0
 
     cdef int truncate(self, Py_ssize_t size) except -1:
         """Forget the columns from `size` on. Asks no name for its hash: that might raise."""
         cdef dict home
         while len(self.names) > size:
-            self.names.pop()
-            self.codes.pop()
+            name = self.names.pop()
             home = self._homes.pop()
             # dicts keep the order of insertion, so the last one in is the right one
             home.popitem()
-            if not home and home is not self._numbers:
+            spent = COLUMN_BYTES + object_bytes(name)
+            self._bytes -= spent
+            self.n_shared -= type(name) is Shared
+            if type(name) is not Category:
+                continue
+            if home:
+                self._group_bytes[name[0]] -= spent
+            else:
                 self._categories.popitem()
                 self._groups.popitem()
+                self._group_bytes.popitem()
         return 0
 
     cdef int read(self, dict x, RowBuffer out, bint keep_new) except -1:
@@ -239,7 +389,7 @@ cdef class FeatureIndex:
 
         Missing values are written as NaN when their column is known and left out otherwise.
         A name that is new is left out, or with `keep_new` kept aside under a negative
-        column until `commit`.
+        column until `commit`. A column that names share may be listed more than once: `merge`.
         """
         cdef Py_ssize_t position = 0, place = 0, n = 0
         cdef PyObject* key
@@ -329,11 +479,19 @@ cdef class FeatureIndex:
                 found = (<dict> found).get(value)
         if found is not None:
             return <int32_t> found
-        if not keep_new:
+        if not keep_new and not self.n_shared:
             return -1
         check_name(key)
         # str(): a subclass such as numpy.str_ must not live on in the model
-        self._new_names.append(key if value is None else Category(key, str(value)))
+        name = key if value is None else Category(key, str(value))
+        if not self.admits(name):
+            name = self._shared_name(name)
+            found = self._shared.get(name.number)
+            if found is not None:
+                return <int32_t> found
+        if not keep_new:
+            return -1
+        self._new_names.append(name)
         return -2 - <int32_t> len(self._new_names)
 
     cdef int _remember(
@@ -373,7 +531,11 @@ cdef class FeatureIndex:
         try:
             for i in range(out.n):
                 if out.columns[i] < -1:
-                    out.columns[i] = self.add(self._new_names[-out.columns[i] - 3])
+                    out.columns[i] = self.add(
+                        self.place_for(self._new_names[-out.columns[i] - 3])
+                    )
+            if self.n_shared:
+                self.merge(out)
         except BaseException:
             self.truncate(size)
             raise
@@ -386,5 +548,7 @@ def check_names(names, what):
     """Raise StateError unless names or labels are a list without repetitions."""
     require(type(names) is list, what)
     # a Category is equal to a tuple, but is another name
-    distinct = {(type(name) is Category, name) for name in names}
+    distinct = {(type(name) is Category, type(name) is Shared, name) for name in names}
+    shared = [name.number for name in names if type(name) is Shared]
+    require(all(type(number) is int and number >= 0 for number in shared), what)
     require(len(distinct) == len(names) and all(name == name for name in names), what)

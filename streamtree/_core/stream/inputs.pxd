@@ -27,7 +27,7 @@ cdef inline Inputs find_inputs(const Table* table, const View* x, Scratch* scrat
 cdef inline int make_inputs(
     Table* table, int width, int32_t universe, const View* x, Scratch* scratch, Inputs* inputs
 ) except -1 nogil:
-    """As `find_inputs`, after making the records that are absent."""
+    """As `find_inputs`, after making the records that are absent, if the model has room."""
     inputs[0] = find_inputs(table, x, scratch)
     return add_absent(table, width, universe, x, inputs)
 
@@ -37,6 +37,7 @@ cdef inline int add_absent(
 ) except -1 nogil:
     """Make the records that `find_inputs` has not found."""
     if inputs.n_absent:
-        table_locate_all(table, width, x.columns, x.n, universe, <int32_t*> inputs.slots)
-        inputs.n_absent = 0
+        inputs.n_absent = table_locate_all(
+            table, width, x.columns, x.n, universe, <int32_t*> inputs.slots
+        )
     return 0

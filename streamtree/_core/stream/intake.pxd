@@ -52,12 +52,15 @@ cdef class Intake:
     cdef bint _own_was_last     # `own` has the views of the dict that was read last
     cdef uint64_t _version      # grows whenever a row may look different from before
 
+    cdef int bound(self, names, labels, n_labels) except -1
     cdef Workspace workspace(self)
     cdef int read(self, object x, Workspace workspace, bint keep_new) except -1
     cdef Workspace read_known(self, object x)
     cdef int read_new(self, object x) except -1
     cdef bint has_new_names(self) noexcept
     cdef int commit(self, RowBuffer row) except -1
+    cdef int take(self, RowSource source, Py_ssize_t i, bint learns,
+                  Workspace workspace) except -1 nogil
     cdef bint is_made(self, Workspace workspace) noexcept nogil
     cdef int make(self, Workspace workspace) except -1 nogil
     cdef bint has_news(self, Workspace workspace) noexcept nogil

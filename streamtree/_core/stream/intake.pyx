@@ -13,7 +13,7 @@ from streamtree._core.store.memory cimport regrown, zeroed
 from streamtree._core.stream.buffers cimport RowBuffer
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.encoding cimport PARTS, RowEncoder
-from streamtree._core.stream.features cimport FeatureIndex, check_name
+from streamtree._core.stream.features cimport UNBOUNDED, FeatureIndex, check_name
 from streamtree._core.stream.labels cimport LabelIndex
 from streamtree._core.stream.lock cimport ModelLock
 from streamtree._core.stream.row cimport ENCODED, LISTED, PLAIN, STANDARD, TABLE, Scratch, View
@@ -166,13 +166,27 @@ cdef class Intake:
         self.scaler = ColumnScaler((views & (STANDARD | ENCODED)) != 0, (views & LISTED) != 0)
         self.context = Context(self.features, self.scaler)
         self.context.add_columns()
+        self.context.n_columns = <int32_t> len(self.features.names)
         self.context.n_labels = self.labels.size
         self.own, self.spare = self.workspace(), self.workspace()
         self._version = 1
 
     cdef size_t n_bytes(self) noexcept nogil:
-        """What is behind the rows; the scaler reports its own."""
-        return self.own.n_bytes() + self.spare.n_bytes() + self.context.n_bytes()
+        """Names with what goes with a column, labels, and room for the row at hand."""
+        return (
+            self.own.n_bytes() + self.spare.n_bytes() + self.features.n_bytes()
+            + self.labels.n_bytes()
+        )
+
+    cdef int bound(self, names, labels, n_labels) except -1:
+        """Set how many bytes names may take, and labels, and how many these may be.
+
+        None: any number.
+        """
+        self.features.most = UNBOUNDED if names is None else names
+        self.labels.most = UNBOUNDED if labels is None else labels
+        self.labels.most_labels = UNBOUNDED if n_labels is None else n_labels
+        return 0
 
     # --------------------------------------------------------------------- rows of dicts
 
@@ -191,7 +205,8 @@ cdef class Intake:
         workspace.repeats = False
         # until its views are made: a row of weight 0 is only read
         self._own_was_last = False
-        return self.features.read(as_dict(x), workspace.incoming, keep_new)
+        self.features.read(as_dict(x), workspace.incoming, keep_new)
+        return self.features.merge(workspace.incoming) if self.features.n_shared else 0
 
     cdef Workspace read_known(self, object x):
         """The row of a dict, without the features that were never learned.
@@ -231,6 +246,14 @@ cdef class Intake:
         return 0
 
     # ------------------------------------------------------------------------- any rows
+
+    cdef int take(self, RowSource source, Py_ssize_t i, bint learns,
+                  Workspace workspace) except -1 nogil:
+        """Read row i of a source, to be learned or only predicted."""
+        source.read(i, learns, workspace.incoming)
+        if self.features.n_shared:
+            self.features.merge(workspace.incoming)
+        return 0
 
     cdef bint is_made(self, Workspace workspace) noexcept nogil:
         """Whether the views of what was read are there, from the call before."""
@@ -278,8 +301,11 @@ cdef class Intake:
 
     cdef bint count(self, Workspace workspace, bint zeros_implied) noexcept nogil:
         """Let the raw row into the scales; returns whether its views are others now."""
+        cdef bint changes = self.scaler.count(workspace.raw, zeros_implied)
         self._version += 1
-        return self.scaler.count(workspace.raw, zeros_implied)
+        # a batch announces its columns early: tables are laid out for those that some row had
+        self.context.n_columns = self.scaler.n_born
+        return changes
 
     cdef int make_counted(self, Workspace workspace, bint is_there) except -1 nogil:
         """The views of a row that was counted, as it is to be learned."""
@@ -299,7 +325,7 @@ cdef class Intake:
         cdef Py_ssize_t i
         for i, name in enumerate(names):
             self.features.refuse_category(name)
-            view[i] = self.features.find(name)
+            view[i] = self.features.find(self.features.place_for(name))
         return columns
 
     cdef object learned_columns(self, list names, list first_rows):
@@ -308,8 +334,8 @@ cdef class Intake:
         `first_rows[i]` is the row of the batch in which column i first has a value, -1 if in
         none: the order of births must be that of a loop over the rows.
         """
-        cdef int32_t column
         cdef Py_ssize_t size = len(self.features.names)
+        cdef list births = []
         # their rows go to `own` past `read`
         self._own_was_last = False
         for name in names:
@@ -321,14 +347,17 @@ cdef class Intake:
             ]
             for _, i in new:
                 check_name(names[i])
-            for _, i in sorted(new):
-                self.features.add(names[i])
+            for first_row, i in sorted(new):
+                self.features.add(self.features.place_for(names[i]))
+                if len(self.features.names) > size + len(births):
+                    births.append(first_row)
         except BaseException:
             self.features.truncate(size)
             raise
-        for first_row, _ in sorted(new):
-            column = self.scaler.size
-            self.scaler.add_columns(column + 1, self.scaler.rows + <Py_ssize_t> first_row)
+        for first_row in births:
+            self.scaler.add_columns(
+                self.scaler.size + 1, self.scaler.rows + <Py_ssize_t> first_row
+            )
         self.context.add_columns()
         self._version += 1
         return self.known_columns(names)

@@ -16,12 +16,12 @@ cdef class KeptRows:
     cdef Py_ssize_t entry_capacity
 
     cdef int add(self, const View* view, const Example* example, int32_t n_targets) except -1 nogil
+    cdef size_t bytes_with(self, Py_ssize_t n_rows, Py_ssize_t n_more) noexcept nogil
     cdef int _reserve(self, Py_ssize_t n_rows, Py_ssize_t n_entries) except -1 nogil
     cdef void view(self, Py_ssize_t i, View* view) noexcept nogil
     cdef void row(self, Py_ssize_t i, Row* row) noexcept nogil
     cdef Example example(self, Py_ssize_t i) noexcept nogil
     cdef Py_ssize_t longest(self) noexcept nogil
     cdef void clear(self) noexcept nogil
-    cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

@@ -2,18 +2,14 @@
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.budget cimport counted, give_back, spacious
 from streamtree._core.stream.row cimport Example, Row, View, describe
 
 import numpy as np
 
 from streamtree._core.store.state import check_counts, check_finite, check_rows, require
-
-cdef enum:
-    FIRST_ROWS = 32
 
 
 @cython.final
@@ -25,21 +21,16 @@ cdef class KeptRows:
 
     cdef void clear(self) noexcept nogil:
         """Give all rows and their memory back."""
-        free(self.starts)
-        free(self.columns)
-        free(self.values)
-        free(self.labels)
-        free(self.targets)
-        free(self.weights)
+        give_back(self.starts)
+        give_back(self.columns)
+        give_back(self.values)
+        give_back(self.labels)
+        give_back(self.targets)
+        give_back(self.weights)
         self.starts = NULL
         self.columns = self.labels = NULL
         self.values = self.targets = self.weights = NULL
         self.n = self.row_capacity = self.entry_capacity = 0
-
-    cdef size_t n_bytes(self) noexcept nogil:
-        return self.entry_capacity * (sizeof(int32_t) + sizeof(double)) + self.row_capacity * (
-            sizeof(int64_t) + sizeof(int32_t) + sizeof(double) * (1 + self.n_targets)
-        )
 
     cdef int add(self, const View* view, const Example* example,
                  int32_t n_targets) except -1 nogil:
@@ -59,22 +50,31 @@ cdef class KeptRows:
         self.starts[self.n] = end + view.n
         return 0
 
+    cdef size_t bytes_with(self, Py_ssize_t n_rows, Py_ssize_t n_more) noexcept nogil:
+        """What so many rows take, if they have `n_more` entries more."""
+        cdef size_t n_entries = n_more + (self.starts[self.n] if self.n else 0)
+        return spacious(n_entries + 1) * (sizeof(int32_t) + sizeof(double)) + (
+            spacious(n_rows + 1) * (
+                sizeof(int64_t) + sizeof(int32_t) + sizeof(double) * (1 + self.n_targets)
+            )
+        )
+
     cdef int _reserve(self, Py_ssize_t n_rows, Py_ssize_t n_entries) except -1 nogil:
         cdef Py_ssize_t size
         if n_rows + 1 > self.row_capacity:
-            size = n_rows + n_rows // 2 + FIRST_ROWS
-            self.starts = <int64_t*> regrown(self.starts, size * sizeof(int64_t))
-            self.labels = <int32_t*> regrown(self.labels, size * sizeof(int32_t))
-            self.weights = <double*> regrown(self.weights, size * sizeof(double))
+            size = spacious(n_rows + 1)
+            self.starts = <int64_t*> counted(self.starts, size * sizeof(int64_t))
+            self.labels = <int32_t*> counted(self.labels, size * sizeof(int32_t))
+            self.weights = <double*> counted(self.weights, size * sizeof(double))
             if self.n_targets:
-                self.targets = <double*> regrown(
+                self.targets = <double*> counted(
                     self.targets, size * self.n_targets * sizeof(double)
                 )
             self.row_capacity = size
         if n_entries + 1 > self.entry_capacity:
-            size = n_entries + n_entries // 2 + 64
-            self.columns = <int32_t*> regrown(self.columns, size * sizeof(int32_t))
-            self.values = <double*> regrown(self.values, size * sizeof(double))
+            size = spacious(n_entries + 1)
+            self.columns = <int32_t*> counted(self.columns, size * sizeof(int32_t))
+            self.values = <double*> counted(self.values, size * sizeof(double))
             self.entry_capacity = size
         return 0
 

@@ -64,9 +64,6 @@ cdef class ColumnScaler:
     def __dealloc__(self):
         free(self.columns)
 
-    def __sizeof__(self):
-        return object.__sizeof__(self) + self._capacity * sizeof(ColumnScale)
-
     cdef int add_columns(self, int32_t size, int64_t birth) except -1:
         """Make room for the columns up to `size`; the new ones are born after `birth` rows."""
         cdef int32_t capacity, column

@@ -16,7 +16,10 @@ from streamtree._core.splits.scoretest cimport (
     Candidate, Residuals, SplitFinder, SplitSearch, exported_search, import_search,
 )
 from streamtree._core.store.links cimport ROOT, Link, TreeLinks
-from streamtree._core.store.memory cimport prefetch, regrown_lines, zeroed
+from streamtree._core.store.memory cimport prefetch
+from streamtree._core.store.budget cimport (
+    counted_lines, counted_zeros, give_back, may_grow, spacious,
+)
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
     Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
@@ -44,6 +47,8 @@ cdef enum:
     PREFETCHED_RECORDS = 32
     TRAIL_LENGTH = 26   # a Trail fills two cache lines
     LOOKAHEAD = 2       # levels
+    # of a class: its trail, a dozen passages, and a record in two leaves
+    LABEL_BYTES = 1000
 
 # What a row's squared norm is taken to be at least: without it, rows of two or three words learn
 # by leaps.
@@ -140,7 +145,6 @@ cdef class LomTree(Tree):
     cdef double decay
     cdef double grace_period
     cdef double split_z
-    cdef size_t max_size
     cdef StepRule rule          # for the example at hand
 
     def __cinit__(self, LeafModels leaves, *, bint paper, int loss, seed, **settings):
@@ -149,6 +153,7 @@ cdef class LomTree(Tree):
         self.is_seeded = seed is not None
         self.seed = 0 if seed is None else seed
         self.views = PLAIN if paper else STANDARD
+        self.label_bytes = LABEL_BYTES
         self.leaves = leaves
         self.finder = SplitFinder(self.seed)
         if leaves is not None:
@@ -159,18 +164,15 @@ cdef class LomTree(Tree):
         self.tree = self.frame = TreeLinks()
         self._reserve(1)
         self._clear(ROOT, -1)
-        if leaves is not None:
-            self._open_model(ROOT, -1)
 
     def _set(self, *, Py_ssize_t max_splits, double swap_resistance, double learning_rate,
-             double decay, double grace_period, double delta, double split_z, size_t max_size):
+             double decay, double grace_period, double delta, double split_z):
         self.max_splits = max_splits
         self.swap_resistance = swap_resistance
         self.learning_rate = learning_rate
         self.decay = decay
         self.grace_period = grace_period
         self.split_z = split_z
-        self.max_size = max_size
         self.finder.configure(grace_period=grace_period, delta=delta)
 
     def configure(self, *, leaves, **settings):
@@ -182,7 +184,11 @@ cdef class LomTree(Tree):
     cdef int bind(self, Context context) except -1:
         Tree.bind(self, context)
         self.finder.context = context
-        return 0 if self.leaves is None else self.leaves.bind(context)
+        if self.leaves is not None:
+            self.leaves.bind(context)
+            if self.tree.size == 1 and not self.nodes[ROOT].stats.has_model:
+                self._open_model(ROOT, -1)
+        return 0
 
     def __dealloc__(self):
         cdef int32_t node, label
@@ -190,37 +196,17 @@ cdef class LomTree(Tree):
             for node in range(self.tree.size if self.capacity else 0):
                 table_free(&self.nodes[node].model)
                 table_free(&self.nodes[node].classes)
-                free(self.nodes[node].search)
-        free(self.node_block)
+                give_back(self.nodes[node].search)
+        give_back(self.node_block)
         for label in range(self.n_trails):
             table_free(&self.trails[label].passages)
-        free(self.trail_block)
-
-    cdef size_t n_bytes(self) noexcept nogil:
-        cdef int32_t node, label
-        cdef size_t total = self.capacity * sizeof(Node) + self.n_trails * sizeof(Trail)
-        for node in range(self.tree.size):
-            total += table_bytes(&self.nodes[node].model, MODEL_WIDTH)
-            total += table_bytes(&self.nodes[node].classes, CLASS_WIDTH)
-        for label in range(self.n_trails):
-            total += table_bytes(&self.trails[label].passages, PASSAGE_WIDTH)
-        return total + self._model_bytes()
-
-    cdef size_t _model_bytes(self) noexcept nogil:
-        """What leaf models take, with their searches."""
-        cdef int32_t node
-        cdef size_t total = 0
-        if self.leaves is None:
-            return 0
-        for node in range(self.tree.size):
-            total += sizeof(SplitSearch) if self.nodes[node].search != NULL else 0
-        return total + self.leaves.n_bytes()
+        give_back(self.trail_block)
 
     cdef int _reserve(self, int32_t capacity) except -1 nogil:
         if capacity <= self.capacity:
             return 0
-        capacity += capacity // 2
-        self.nodes = <Node*> regrown_lines(
+        capacity = <int32_t> spacious(capacity)
+        self.nodes = <Node*> counted_lines(
             &self.node_block, self.nodes, self.capacity * sizeof(Node), capacity * sizeof(Node)
         )
         memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
@@ -230,10 +216,10 @@ cdef class LomTree(Tree):
         return 0
 
     cdef int _reserve_trails(self, int32_t size) except -1 nogil:
-        cdef int32_t capacity = size + size // 2
+        cdef int32_t capacity = <int32_t> spacious(size)
         if size <= self.n_trails:
             return 0
-        self.trails = <Trail*> regrown_lines(
+        self.trails = <Trail*> counted_lines(
             &self.trail_block, self.trails, self.n_trails * sizeof(Trail),
             capacity * sizeof(Trail),
         )
@@ -245,7 +231,7 @@ cdef class LomTree(Tree):
         """SetNode of the paper, at birth and when a node is recycled: nothing old survives."""
         table_free(&self.nodes[node].model)
         table_free(&self.nodes[node].classes)
-        free(self.nodes[node].search)
+        give_back(self.nodes[node].search)
         memset(&self.nodes[node], 0, sizeof(Node))
         if self.leaves is not None:
             self.leaves.clear(node)
@@ -434,7 +420,7 @@ cdef class LomTree(Tree):
         if stats.has_model and node != ROOT:
             self._search(node, row, example, scratch)
             return True
-        if self.n_splits >= self.max_splits and not self._is_swap_worth(node, ROOT):
+        if not self._has_nodes(node) and not self._is_swap_worth(node, ROOT):
             return True
         # A leaf trains its test before it splits, so that there is something to judge.
         self._train(node, &record.passage, self._view(row), example, scratch, &before)
@@ -464,17 +450,16 @@ cdef class LomTree(Tree):
 
     cdef void _drop_model(self, int32_t node) noexcept nogil:
         self.leaves.clear(node)
-        free(self.nodes[node].search)
+        give_back(self.nodes[node].search)
         self.nodes[node].search = NULL
         self.nodes[node].stats.has_model = False
 
     cdef int _open_model(self, int32_t node, int32_t parent) except -1 nogil:
         """Give a leaf a model, that of its parent if there is one, as long as there is room."""
         cdef bint clones = parent >= 0 and self.nodes[parent].stats.has_model
-        cdef size_t size = self._model_bytes() if parent >= 0 else 0
-        if clones:
-            size += self.leaves.bytes_of(parent)
-        if size > self.max_size:
+        if parent >= 0 and not may_grow(
+            sizeof(SplitSearch) + (self.leaves.bytes_of(parent) if clones else 0)
+        ):
             return 0
         if clones:
             self.leaves.clone(parent, node)
@@ -482,7 +467,7 @@ cdef class LomTree(Tree):
             self.leaves.open(node)
         self.nodes[node].stats.has_model = True
         if node != ROOT:
-            self.nodes[node].search = <SplitSearch*> zeroed(sizeof(SplitSearch))
+            self.nodes[node].search = <SplitSearch*> counted_zeros(sizeof(SplitSearch))
         return 0
 
     cdef int _search(self, int32_t node, const Row* row, const Example* example,
@@ -497,7 +482,7 @@ cdef class LomTree(Tree):
             return 0
         self.finder.watch(search, node, row, &residuals, example.weight)
         best = self.finder.found(search)
-        if best == NULL or self._model_bytes() + self.leaves.bytes_of(node) > self.max_size:
+        if best == NULL or not may_grow(2 * (self.leaves.bytes_of(node) + sizeof(SplitSearch))):
             return 0
         found = best[0]
         if self._split(node, found.weight / search.watched):
@@ -612,10 +597,21 @@ cdef class LomTree(Tree):
     cdef inline int32_t _smaller(self, int32_t left, int32_t right) noexcept nogil:
         return right if self.nodes[right].stats.size < self.nodes[left].stats.size else left
 
+    cdef bint _has_nodes(self, int32_t node) noexcept nogil:
+        """Whether a leaf may split without taking the place of another."""
+        return self.n_splits < self.max_splits and may_grow(2 * self._node_bytes(node))
+
+    cdef size_t _node_bytes(self, int32_t node) noexcept nogil:
+        """What a new node will take: its test learns of the columns that this one knows."""
+        return (
+            sizeof(Node) + table_bytes(&self.nodes[node].model, MODEL_WIDTH)
+            + table_bytes(&self.nodes[node].classes, CLASS_WIDTH)
+        )
+
     cdef bint _find_children(self, int32_t node, int32_t* left, int32_t* right) except -1 nogil:
         """Attach two children to a leaf, new or recycled ones; returns whether there are any."""
         cdef int32_t smallest, sibling
-        if self.n_splits < self.max_splits:
+        if self._has_nodes(node):
             self._reserve(self.tree.size + 2)
             self.tree.reserve(self.tree.size + 2)
             left[0] = self.tree.add(node)
@@ -963,7 +959,7 @@ cdef class LomTree(Tree):
             self.leaves.take_state(state["leaves"])
         for search in state["searches"]:
             node = search["node"]
-            self.nodes[node].search = <SplitSearch*> zeroed(sizeof(SplitSearch))
+            self.nodes[node].search = <SplitSearch*> counted_zeros(sizeof(SplitSearch))
             import_search(self.nodes[node].search, search)
         return 0
 

@@ -11,7 +11,7 @@ from streamtree._core.splits.scoretest cimport (
     Candidate, Residuals, SplitFinder, SplitSearch, exported_search, import_search,
 )
 from streamtree._core.store.links cimport ROOT, TreeLinks
-from streamtree._core.store.memory cimport regrown, zeroed
+from streamtree._core.store.budget cimport counted, counted_zeros, give_back, may_grow, spacious
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
     Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
@@ -54,7 +54,6 @@ cdef class ModelTree(Tree):
     cdef SplitFinder finder
     cdef Node* nodes
     cdef int32_t capacity
-    cdef size_t max_size
 
     def __cinit__(self, LeafModels leaves, *, uint64_t seed, **settings):
         self.leaves = leaves
@@ -65,11 +64,8 @@ cdef class ModelTree(Tree):
         self._set(**settings)
         self.links = self.frame = TreeLinks()
         self._reserve(1)
-        self._open(ROOT, -1)
-        self.leaves.open(ROOT)
 
-    def _set(self, *, double grace_period, double delta, size_t max_size):
-        self.max_size = max_size
+    def _set(self, *, double grace_period, double delta):
         self.finder.configure(grace_period=grace_period, delta=delta)
 
     def configure(self, *, leaves, **settings):
@@ -80,31 +76,24 @@ cdef class ModelTree(Tree):
     def __dealloc__(self):
         cdef int32_t node
         for node in range(self.capacity):
-            free(self.nodes[node].search)
+            give_back(self.nodes[node].search)
             table_free(&self.nodes[node].classes)
-        free(self.nodes)
+        give_back(self.nodes)
 
     cdef int bind(self, Context context) except -1:
         Tree.bind(self, context)
         self.finder.context = context
-        return self.leaves.bind(context)
-
-    cdef size_t n_bytes(self) noexcept nogil:
-        cdef int32_t node
-        cdef size_t total = self.capacity * sizeof(Node) + self.leaves.n_bytes()
-        for node in range(self.links.size):
-            total += table_bytes(&self.nodes[node].classes, 1)
-        return total + self.search_bytes()
-
-    cdef size_t search_bytes(self) noexcept nogil:
-        """Every leaf searches."""
-        return (self.links.size + 1) // 2 * sizeof(SplitSearch)
+        self.leaves.bind(context)
+        if self.links.size == 1 and self.nodes[ROOT].search == NULL:
+            self._open(ROOT, -1)
+            self.leaves.open(ROOT)
+        return 0
 
     cdef int _reserve(self, int32_t capacity) except -1 nogil:
         if capacity <= self.capacity:
             return 0
-        capacity += capacity // 2
-        self.nodes = <Node*> regrown(self.nodes, capacity * sizeof(Node))
+        capacity = <int32_t> spacious(capacity)
+        self.nodes = <Node*> counted(self.nodes, capacity * sizeof(Node))
         memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
         self.capacity = capacity
         return self.leaves.reserve(capacity)
@@ -113,7 +102,7 @@ cdef class ModelTree(Tree):
         """Make a new node a leaf that searches for its split."""
         self.nodes[node].stats.column = -1
         self.nodes[node].stats.majority = majority
-        self.nodes[node].search = <SplitSearch*> zeroed(sizeof(SplitSearch))
+        self.nodes[node].search = <SplitSearch*> counted_zeros(sizeof(SplitSearch))
         return 0
 
     # ------------------------------------------------------------------------- one example
@@ -201,7 +190,7 @@ cdef class ModelTree(Tree):
         cdef double share
         if best == NULL:
             return 0
-        if self.search_bytes() + self.leaves.n_bytes() + self.leaves.bytes_of(node) > self.max_size:
+        if not may_grow(2 * self._leaf_bytes(node)):
             return 0
         share = best.weight / self.nodes[node].search.watched
         self._reserve(size + 2)
@@ -215,10 +204,17 @@ cdef class ModelTree(Tree):
         self._bequeath(node, left, right, share)
         self.nodes[node].stats.column = best.column
         self.nodes[node].stats.threshold = best.threshold
-        free(self.nodes[node].search)
+        give_back(self.nodes[node].search)
         self.nodes[node].search = NULL
         self.links.attach(node, left, right)
         return 0
+
+    cdef size_t _leaf_bytes(self, int32_t node) noexcept nogil:
+        """What a leaf takes that goes on from another."""
+        return (
+            self.leaves.bytes_of(node) + sizeof(SplitSearch) + sizeof(Node)
+            + table_bytes(&self.nodes[node].classes, 1)
+        )
 
     cdef int _bequeath(self, int32_t node, int32_t left, int32_t right,
                        double share) except -1 nogil:
@@ -307,11 +303,11 @@ cdef class ModelTree(Tree):
             import_table(
                 &self.nodes[node].classes, 1, self.context.n_labels, state["classes"], node
             )
-            free(self.nodes[node].search)
+            give_back(self.nodes[node].search)
             self.nodes[node].search = NULL
         for search in state["searches"]:
             node = search["node"]
-            self.nodes[node].search = <SplitSearch*> zeroed(sizeof(SplitSearch))
+            self.nodes[node].search = <SplitSearch*> counted_zeros(sizeof(SplitSearch))
             import_search(self.nodes[node].search, search)
         return self.leaves.take_state(state["leaves"])
 

@@ -37,7 +37,10 @@ cdef class Tree:
         return [(self.views, self.memo_size)]
 
     cdef int bind(self, Context context) except -1:
-        """Take the context of a learner; it comes before any row."""
+        """Take the context of a learner; it comes before any row.
+
+        What is allocated from here on counts as the model's, see store/budget.
+        """
         self.context = context
         return 0
 
@@ -177,7 +180,7 @@ cdef class Tree:
         raise TypeError(f"{type(self).__name__} learns row by row only")
 
     cdef size_t n_bytes(self) noexcept nogil:
-        """The memory that the tree has taken, besides that of its Python objects."""
+        """The memory that the tree has taken past store/budget."""
         return 0
 
     cdef dict outline(self):

@@ -88,10 +88,10 @@ def test_the_process_grows_by_what_is_reported(kind, tmp_path):
 def test_sizeof_grows_with_the_tree():
     X, y = blobs(6000, classes=50, features=8, spread=3.0)
     model = LOMTreeClassifier(leaf_model="majority")
-    sizes, nodes = [sys.getsizeof(model._core)], [1]
+    sizes, nodes = [sys.getsizeof(model)], [1]
     for part in np.array_split(np.arange(6000), 12):
         model.learn_many(X[part], y[part])
-        sizes.append(sys.getsizeof(model._core))
+        sizes.append(sys.getsizeof(model))
         nodes.append(model.n_nodes)
     assert sizes == sorted(sizes)
     assert sizes[-1] > 10 * sizes[0]
@@ -128,7 +128,7 @@ def test_swaps_give_memory_back():
     sizes = []
     for part in np.array_split(np.tile(order, 3), 30):
         model.learn_many(X[part], y[part])
-        sizes.append(sys.getsizeof(model._core))
+        sizes.append(sys.getsizeof(model))
     assert model.n_swaps > 20
     assert max(sizes[10:]) <= 1.2 * max(sizes[:10])
 

@@ -22,12 +22,12 @@ def mixtures():
 def prediction_tree(leaves):
     return PredictionTree(
         loss=int(Loss.LOGISTIC), is_linf=False, leaves=leaves, regularization=1e-5,
-        depth_penalty=0.0, delta=0.5, grace_period=20.0, max_bins=16, max_size=10**8,
+        depth_penalty=0.0, delta=0.5, grace_period=20.0, max_bins=16,
     )  # fmt: skip
 
 
 def model_tree(leaves):
-    return ModelTree(leaves, seed=0, grace_period=20.0, delta=0.3, max_size=10**8)
+    return ModelTree(leaves, seed=0, grace_period=20.0, delta=0.3)
 
 
 TREES = {

@@ -375,11 +375,11 @@ def test_the_scale_of_the_weights_is_no_matter_to_a_leaf(scale):
 def test_models_stay_within_their_size():
     X = np.random.default_rng(5).normal(size=(8000, 6))
     y = ((X[:, 0] > 0) ^ (X[:, 1] > 0)) + 2 * ((X[:, 2] > 0) ^ (X[:, 3] > 0))
-    free, bounded = ModelTreeClassifier(), ModelTreeClassifier(max_size=60_000)
+    free, bounded = ModelTreeClassifier(), ModelTreeClassifier(max_bytes=2**18)
     for model in (free, bounded):
         model.learn_many(X, y)
     assert 0 < bounded.n_splits < free.n_splits
-    assert bounded._raw_memory_usage < 85_000 < free._raw_memory_usage
+    assert bounded._core.learned_bytes <= 5 * 2**18 // 8 < free._core.learned_bytes
 
 
 def spoilt(change):

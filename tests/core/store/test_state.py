@@ -71,7 +71,10 @@ def exported(*tables):
     """Tables of records of two numbers, given as their lists of keys, as a state has them."""
     keys = np.array([key for table in tables for key in table], dtype=np.int32)
     starts = np.cumsum([0, *map(len, tables)])
-    return {"starts": starts, "keys": keys, "records": np.ones((len(keys), 2))}
+    return {
+        "starts": starts, "keys": keys, "records": np.ones((len(keys), 2)),
+        "capacities": np.zeros(len(tables), dtype=np.int32),
+    }
 
 
 @pytest.mark.parametrize("tables", [[], [[]], [[0, 1, 9]], [[5], [], [2, 3], [1]], [[], [4], []]])

@@ -71,14 +71,14 @@ def toys(tmp_path_factory):
 
 def model_tree(toys):
     leaves = toys["counting"].CountingLeaves()
-    return ModelTree(leaves, seed=0, grace_period=5.0, delta=0.3, max_size=10**8)
+    return ModelTree(leaves, seed=0, grace_period=5.0, delta=0.3)
 
 
 def lom_tree(toys):
     return LomTree(
         toys["counting"].CountingLeaves(max_classes=3), paper=False, loss=0, seed=None,
         max_splits=100, swap_resistance=4.0, learning_rate=5.0, decay=0.997, grace_period=5.0,
-        delta=0.3, split_z=0.5, max_size=10**8,
+        delta=0.3, split_z=0.5,
     )  # fmt: skip
 
 

@@ -357,6 +357,7 @@ def random_tree(task, seed, depth=3, features=3, outputs=4, some_zero=False, **p
         "starts": np.arange(n + 1) * features,
         "keys": np.tile(np.arange(features, dtype=np.int32), n),
         "records": weights.reshape(-1, 2),
+        "capacities": np.full(n, -features, dtype=np.int32),
     }
     leaves = tree["links"]["left"] < 0
     values = rng.normal(size=(leaves.sum(), n_outputs)) * 2
@@ -613,7 +614,7 @@ def test_the_buffer_is_bounded_and_let_go(task, start):
     for i, (x, target) in enumerate(zip(rows, targets, strict=True)):
         model.learn_one(x, target)
         without.learn_one(x, target)
-        sizes.append(sys.getsizeof(model._core) - sys.getsizeof(without._core))
+        sizes.append(sys.getsizeof(model) - sys.getsizeof(without))
         assert model.snapshot()["tree"]["warm_up"]["rows"]["n"] == (i + 1 if i + 1 < 1000 else 0)
     # room for half as much again, never more; and besides the rows no more than without them
     assert all(size < 1.6 * (i + 33) * a_row + 10_000 for i, size in enumerate(sizes[:999]))
@@ -739,6 +740,9 @@ BAD_PARAMETERS = {
     "batch_size": ([0, -5, 10**6 + 1], NOT_INTEGERS, ["1", "1000000"]),
     "hold": ([-1, 10**9 + 1], NOT_INTEGERS, ["0", "1000000000"]),
     "algorithm": (["", "Stream"], [0, None], ["'stream'", "'paper'"]),
+    "max_bytes": (
+        [-1, 100, 2**18 - 1], [True, "1", [1.0], 1j, 1.0, math.nan], ["262144", "bytes"],
+    ),
 }
 MUTABLE = {"max_norm": 0.5, "learning_rate": 0.1, "fear": 2.0, "forgetting": 0.4}
 

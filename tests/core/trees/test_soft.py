@@ -613,6 +613,7 @@ BAD_PARAMETERS = {
     "leaf": ["", "Linear", 0],
     "update": ["", "none", 0],
     "algorithm": ["", "Paper", None],
+    "max_bytes": [0, 100, 2**18 - 1, 1.0, "1", True],
     "seed": [-1, 2**64, 1.0, "1", True],
 }
 both = pytest.mark.parametrize("estimator", [SoftTreeClassifier, SoftTreeRegressor])

@@ -78,7 +78,9 @@ cdef class ObliqueNodes(Tree):
     cdef int complete(self) except -1
     cdef int reserve(self, int32_t capacity) except -1 nogil
     cdef int reserve_outputs(self, int32_t n_outputs) except -1 nogil
+    cdef bint admits(self, int32_t n_outputs) noexcept nogil
     cdef int open_outputs(self, int32_t leaf) except -1 nogil
+    cdef int _open_outputs(self, Node* node, int64_t n_outputs) except -1 nogil
     cdef bint moves(self) noexcept nogil
     cdef const View* view_of(self, const Row* row) noexcept nogil
     cdef int32_t leaf_below(self, int32_t node, const View* x, Scratch* scratch) noexcept nogil

@@ -2,16 +2,15 @@
 
 from libc.math cimport exp, fabs, log, sqrt
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.losses cimport log_sum_exp, softplus
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
 from streamtree._core.leaves.explanation cimport columns_of, pushing, weighted
 from streamtree._core.store.links cimport ROOT, Link, TreeLinks
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.budget cimport bytes_allowed, counted, give_back, has_room, spacious
 from streamtree._core.store.state cimport export_records, import_records
-from streamtree._core.store.tables cimport TableExport, import_table, table_bytes, table_free
+from streamtree._core.store.tables cimport TableExport, import_table, table_free
 from streamtree._core.stream.row cimport PLAIN, STANDARD, Example, Prediction, Row, Scratch, View
 from streamtree._core.trees.tree cimport Tree
 
@@ -50,8 +49,8 @@ cdef class ObliqueNodes(Tree):
 
     def __dealloc__(self):
         self._free_nodes()
-        free(self.nodes)
-        free(self.totals)
+        give_back(self.nodes)
+        give_back(self.totals)
 
     @property
     def n_nodes(self):
@@ -65,6 +64,9 @@ cdef class ObliqueNodes(Tree):
     cdef int plant(self) except -1:
         """Forget every node and start with a single leaf."""
         self._free_nodes()
+        give_back(self.nodes)
+        self.nodes = NULL
+        self.capacity = 0
         self.shape = self.frame = TreeLinks()
         self.reserve(1)
         self._clear(ROOT)
@@ -93,7 +95,7 @@ cdef class ObliqueNodes(Tree):
         while self.shape.links[above].parent >= 0:
             above = self.shape.links[above].parent
             width *= 0.5
-        self.reserve(self.shape.size + 2 + self.shape.size // 2)
+        self.reserve(self.shape.size + 2)
         self.shape.reserve(self.shape.size + 2)
         left = self.shape.add(node)
         right = self.shape.add(node)
@@ -128,8 +130,8 @@ cdef class ObliqueNodes(Tree):
         table_free(&node.weights)
         table_free(&node.moving)
         table_free(&node.held)
-        free(node.outputs)
-        free(node.moving_outputs)
+        give_back(node.outputs)
+        give_back(node.moving_outputs)
         memset(node, 0, sizeof(Node))
 
     cdef void _clear(self, int32_t node) noexcept nogil:
@@ -137,25 +139,12 @@ cdef class ObliqueNodes(Tree):
         self.nodes[node].stats.scale = 1.0
         self.nodes[node].stats.held_round = -1
 
-    cdef size_t n_bytes(self) noexcept nogil:
-        cdef size_t total = self.capacity * sizeof(Node) + self.shape.capacity * sizeof(Link)
-        cdef int32_t i
-        cdef Node* node
-        total += self.n_totals * sizeof(Moments)
-        for i in range(self.shape.size):
-            node = &self.nodes[i]
-            total += table_bytes(&node.weights, WIDTH) + table_bytes(&node.moving, WIDTH)
-            total += table_bytes(&node.held, WIDTH)
-            total += (
-                node.n_allocated * WIDTH * sizeof(double) * (1 + (node.moving_outputs != NULL))
-            )
-        return total
-
     cdef int reserve(self, int32_t capacity) except -1 nogil:
         """Room for that many nodes."""
         if capacity <= self.capacity:
             return 0
-        self.nodes = <Node*> regrown(self.nodes, capacity * sizeof(Node))
+        capacity = <int32_t> spacious(capacity)
+        self.nodes = <Node*> counted(self.nodes, capacity * sizeof(Node))
         memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
         self.capacity = capacity
         return 0
@@ -164,27 +153,39 @@ cdef class ObliqueNodes(Tree):
         """Room for that many classes or targets."""
         cdef int64_t n_totals
         if n_outputs > self.n_totals:
-            n_totals = n_outputs + n_outputs // 8
-            self.totals = <Moments*> regrown(self.totals, n_totals * sizeof(Moments))
+            n_totals = spacious(n_outputs)
+            self.totals = <Moments*> counted(self.totals, n_totals * sizeof(Moments))
             memset(&self.totals[self.n_totals], 0, (n_totals - self.n_totals) * sizeof(Moments))
             self.n_totals = n_totals
         self.n_outputs = max(self.n_outputs, n_outputs)
         return 0
 
+    cdef bint admits(self, int32_t n_outputs) noexcept nogil:
+        """Whether there is room for so many classes, were every leaf to know all of them."""
+        cdef size_t per_output = WIDTH * sizeof(double) * (2 if self.moves() else 1)
+        cdef size_t size = spacious(n_outputs)
+        per_output <<= self.depth
+        return n_outputs <= self.n_totals or (
+            size * per_output <= bytes_allowed() // 2
+            and has_room((size - self.n_totals) * per_output)
+        )
+
     cdef int open_outputs(self, int32_t leaf) except -1 nogil:
         """Outputs of 0 for the classes or targets that the leaf does not know yet."""
-        cdef Node* node = &self.nodes[leaf]
-        cdef int64_t n = node.n_allocated
-        cdef size_t size = self.n_totals * WIDTH * sizeof(double)
-        cdef size_t grown = (self.n_totals - n) * WIDTH * sizeof(double)
-        if n < self.n_outputs:
-            node.outputs = <double*> regrown(node.outputs, size)
+        return self._open_outputs(&self.nodes[leaf], self.n_outputs)
+
+    cdef int _open_outputs(self, Node* node, int64_t n_outputs) except -1 nogil:
+        cdef int64_t n = node.n_allocated, n_allocated = spacious(n_outputs)
+        cdef size_t size = n_allocated * WIDTH * sizeof(double)
+        cdef size_t grown = (n_allocated - n) * WIDTH * sizeof(double)
+        if n < n_outputs:
+            node.outputs = <double*> counted(node.outputs, size)
             if self.moves():
-                node.moving_outputs = <double*> regrown(node.moving_outputs, size)
+                node.moving_outputs = <double*> counted(node.moving_outputs, size)
                 memset(&node.moving_outputs[WIDTH * n], 0, grown)
             memset(&node.outputs[WIDTH * n], 0, grown)
-            node.n_allocated = self.n_totals
-        node.stats.n_outputs = self.n_outputs
+            node.n_allocated = n_allocated
+        node.stats.n_outputs = n_outputs
         return 0
 
     cdef bint moves(self) noexcept nogil:
@@ -437,7 +438,7 @@ cdef class ObliqueNodes(Tree):
         for i in range(self.shape.size):
             node = &self.nodes[i]
             if known[i]:
-                self.open_outputs(i)
+                self._open_outputs(node, known[i])
                 memcpy(node.outputs, &outputs[at], WIDTH * known[i] * sizeof(double))
                 if node.moving_outputs != NULL:
                     memcpy(

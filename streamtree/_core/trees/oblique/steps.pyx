@@ -20,10 +20,11 @@ from libc.string cimport memset
 from streamtree._core.kernels.linear cimport (
     Inputs, StepRule, adagrad_step, adaptive_root, dot, sgd_step,
 )
+from streamtree._core.store.budget cimport counted, give_back, has_room
 from streamtree._core.store.links cimport ROOT
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.store.tables cimport (
-    table_clone, table_free, table_insert, table_sorted_slots,
+    table_bytes, table_clone, table_find, table_free, table_insert, table_sorted_slots,
 )
 from streamtree._core.stream.inputs cimport find_inputs, make_inputs
 from streamtree._core.stream.row cimport Example
@@ -58,6 +59,8 @@ cdef double touched_norm(const double* records, const Inputs* inputs) noexcept n
     cdef double total = 0.0, weight
     cdef Py_ssize_t i
     for i in range(inputs.n):
+        if inputs.n_absent and slots[i] < 0:
+            continue
         weight = records[WIDTH * <Py_ssize_t> (slots[i] if slots != NULL else i)]
         total += weight * weight
     return total
@@ -70,44 +73,42 @@ cdef class ObliqueSteps(ObliqueNodes):
         self.hopes = hopes
         self.exact = exact
         self.hold = hold
-        self._fear_path = <int32_t*> regrown(NULL, (depth + 1) * sizeof(int32_t))
-        self._hope_path = <int32_t*> regrown(NULL, (depth + 1) * sizeof(int32_t))
-        self._costs = <double*> regrown(NULL, (depth + 2) * sizeof(double))
+        self._fear_path = <int32_t*> counted(NULL, (depth + 1) * sizeof(int32_t))
+        self._hope_path = <int32_t*> counted(NULL, (depth + 1) * sizeof(int32_t))
+        self._costs = <double*> counted(NULL, (depth + 2) * sizeof(double))
 
     def __dealloc__(self):
-        free(self._gradient)
+        give_back(self._gradient)
         free(self._touched)
-        free(self._scores)
-        free(self._scored_at)
-        free(self._fear_path)
-        free(self._hope_path)
-        free(self._costs)
-
-    cdef size_t n_bytes(self) noexcept nogil:
-        return (
-            ObliqueNodes.n_bytes(self)
-            + self._n_scores * (sizeof(double) + sizeof(int64_t))
-            + self._touched_capacity * sizeof(int32_t) + self._n_gradient * sizeof(double)
-        )
+        give_back(self._scores)
+        give_back(self._scored_at)
+        give_back(self._fear_path)
+        give_back(self._hope_path)
+        give_back(self._costs)
 
     cdef int plant(self) except -1:
         ObliqueNodes.plant(self)
         self.in_batch = 0
         self._n_touched = 0
+        give_back(self._scores)
+        give_back(self._scored_at)
+        self._scores = NULL
+        self._scored_at = NULL
+        self._n_scores = 0
         return 0
 
     cdef int reserve_steps(self) except -1 nogil:
         """Room for the scores of all nodes and the gradients of all outputs."""
         cdef int32_t n = self._n_scores
         if n < self.capacity:
-            self._scores = <double*> regrown(self._scores, self.capacity * sizeof(double))
-            self._scored_at = <int64_t*> regrown(
+            self._scores = <double*> counted(self._scores, self.capacity * sizeof(double))
+            self._scored_at = <int64_t*> counted(
                 self._scored_at, self.capacity * sizeof(int64_t)
             )
             memset(&self._scored_at[n], 0, (self.capacity - n) * sizeof(int64_t))
             self._n_scores = self.capacity
         if self._n_gradient < self.n_outputs:
-            self._gradient = <double*> regrown(
+            self._gradient = <double*> counted(
                 self._gradient, self.n_totals * sizeof(double)
             )
             self._n_gradient = <int32_t> self.n_totals
@@ -306,7 +307,9 @@ cdef class ObliqueSteps(ObliqueNodes):
 
     cdef int _hold_split(self, Node* split) except -1 nogil:
         """Keep the split as it was when the round of stable SGD began."""
-        if self.hold and split.stats.held_round != self._round:
+        if self.hold and split.stats.held_round != self._round and has_room(
+            table_bytes(&split.weights, WIDTH)
+        ):
             table_clone(&split.held, &split.weights, WIDTH)
             split.stats.held_bias = split.stats.bias
             split.stats.held_scale = split.stats.scale
@@ -420,6 +423,8 @@ cdef class ObliqueSteps(ObliqueNodes):
             &split.moving, WIDTH, self.context.n_columns, step.x, step.scratch, &inputs
         )
         for i in range(inputs.n):
+            if inputs.n_absent and inputs.slots[i] < 0:
+                continue
             # two gradients that overflow to either side would add up to no number at all
             gradient = min(max(slope * inputs.values[i], -GRADIENT_LIMIT), GRADIENT_LIMIT)
             split.moving.records[
@@ -456,6 +461,11 @@ cdef class ObliqueSteps(ObliqueNodes):
                 if record[1] == 0.0:
                     continue
                 key = slots[i] if split.moving.keys == NULL else split.moving.keys[slots[i]]
+                if table_find(&split.weights, key) < 0 and not has_room(
+                    2 * table_bytes(&split.weights, WIDTH)
+                ):
+                    record[1] = 0.0
+                    continue
                 slot = table_insert(&split.weights, WIDTH, key, self.context.n_columns)
                 self._move_weight(
                     split, &split.weights.records[WIDTH * <Py_ssize_t> slot], record, rate
@@ -534,7 +544,7 @@ cdef class ObliqueSteps(ObliqueNodes):
         self.in_batch = state["in_batch"]
         for node in state["touched"]:
             self._touch(node)
-        return 0
+        return self.reserve_steps()
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         ObliqueNodes.check_state(self, state, n_columns, n_outputs)

@@ -43,12 +43,18 @@ cdef class ObliqueTree(ObliqueSteps):
         cdef Step step = Step(self.view_of(row), scratch, example)
         cdef int32_t n_targets = self.context.n_targets
         cdef int32_t home = self.begin(&step)
+        cdef Example known
         if out != NULL:
             self.answer(home, out)
+        if not self.is_regression and not self.admits(example.label + 1):
+            # a class that finds no room counts as the last one that did
+            known = example[0]
+            known.label = min(example.label, self.n_outputs - 1)
+            step.example = example = &known
         self.reserve_outputs(n_targets if self.is_regression else example.label + 1)
         self.reserve_steps()
         if self.warm_up.n_rows:
-            self.warm_up.rows.add(step.x, example, n_targets if self.is_regression else 0)
+            self.warm_up.keep(step.x, example, n_targets if self.is_regression else 0)
         self.count(example)
         if self.hold:
             self._round = self.n_learned // self.hold
@@ -65,9 +71,6 @@ cdef class ObliqueTree(ObliqueSteps):
         cdef Extremes found
         self.find(&step, self.begin(&step), &found)
         return found.fear, found.hope, found.fear_value, found.hope_value
-
-    cdef size_t n_bytes(self) noexcept nogil:
-        return ObliqueSteps.n_bytes(self) + self.warm_up.n_bytes()
 
     cdef dict state(self):
         return {**ObliqueSteps.state(self), "warm_up": self.warm_up.state()}

@@ -26,9 +26,9 @@ cdef class WarmUp:
     cdef Scratch _scratch
     cdef GreedySearch _search
 
+    cdef int keep(self, const View* x, const Example* example, int32_t n_targets) except -1 nogil
     cdef bint is_due(self) noexcept nogil
     cdef int build(self, ObliqueSteps tree) except -1
-    cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1
 

@@ -11,8 +11,9 @@ from libc.stdint cimport int32_t, int64_t
 
 from streamtree._core.splits.greedy cimport GreedySearch
 from streamtree._core.stream.buffers cimport RowBuffer
+from streamtree._core.store.budget cimport may_grow
 from streamtree._core.stream.keptrows cimport KeptRows
-from streamtree._core.stream.row cimport value_of
+from streamtree._core.stream.row cimport Example, View, value_of
 from streamtree._core.trees.oblique.nodes cimport split_score
 from streamtree._core.trees.oblique.steps cimport ObliqueSteps
 
@@ -63,12 +64,17 @@ cdef class WarmUp:
         self._room = RowBuffer()
         self.due_at = min(FIRST_BUILD, n_rows)
 
+    cdef int keep(self, const View* x, const Example* example, int32_t n_targets) except -1 nogil:
+        """Keep a row, if there is room; else the warm-up ends with the rows that are there."""
+        # an array that grows may be there twice
+        if may_grow(2 * self.rows.bytes_with(self.rows.n + 1, x.n)):
+            return self.rows.add(x, example, n_targets)
+        self.n_rows = self.due_at = self.rows.n
+        return 0
+
     cdef bint is_due(self) noexcept nogil:
         """Whether the tree is to be grown."""
         return self.n_rows > 0 and self.rows.n >= self.due_at
-
-    cdef size_t n_bytes(self) noexcept nogil:
-        return self.rows.n_bytes() + self._room.n_bytes()
 
     cdef int build(self, ObliqueSteps tree) except -1:
         """Grow the tree anew from the rows; the last time, let them go.

@@ -43,11 +43,10 @@ cdef class PredictionNodes(Tree):
     cdef int32_t size
     cdef int32_t capacity
     cdef int32_t stride
-    cdef int32_t n_labels           # 0 for numbers
+    cdef int32_t n_labels           # that nodes tell apart; 0 for numbers
     cdef int loss
     cdef bint is_linf
     cdef bint defers                # while a whole data set is passed over again and again
-    cdef size_t node_bytes          # of all that is here
     cdef double regularization
     cdef double depth_penalty
 
@@ -62,7 +61,8 @@ cdef class PredictionNodes(Tree):
     cdef inline int32_t parent_of(self, int32_t node) noexcept nogil:
         return self.links.links[node].parent
 
-    cdef size_t bytes_with(self, int32_t nodes) noexcept nogil
+    cdef size_t bytes_with(self, int32_t nodes, int32_t stride) noexcept nogil
+    cdef bint fits(self, int32_t nodes, int32_t stride) noexcept nogil
     cdef int reserve(self, int32_t capacity) except -1 nogil
     cdef int admit(self, int32_t label) except -1 nogil
     cdef double bias_of(self, int32_t node) noexcept nogil

@@ -18,6 +18,7 @@ from streamtree._core.kernels.solvers cimport (
 from streamtree._core.splits.predicates cimport MISSING, NOMINAL, NONE, THRESHOLD
 from streamtree._core.store.links cimport ROOT, Link, TreeLinks
 from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.budget cimport bytes_allowed, counted, give_back, spacious
 from streamtree._core.store.state cimport export_records
 from streamtree._core.store.tables cimport Table, map_bytes, map_find, map_put, table_free
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch, View, value_of
@@ -32,14 +33,6 @@ cdef double REFRESH_GROWTH = 1.0625
 cdef double RARE_COUNT = 16.0
 
 
-cdef int32_t spacious(int32_t n) noexcept nogil:
-    """A capacity for n nodes that depends on n only: at most a quarter more, in steps."""
-    cdef int32_t step = 4
-    while 8 * step < n:
-        step *= 2
-    return (n + step - 1) // step * step
-
-
 cdef class PredictionNodes(Tree):
     """Nodes in a flat array, children after their parents."""
 
@@ -47,19 +40,18 @@ cdef class PredictionNodes(Tree):
         self.loss = loss
         self.is_linf = is_linf
         self.stride = 4 if loss == SQUARED else 2
-        self.shares = <Share*> regrown(NULL, (self.stride + 1) * sizeof(Share))
+        self.shares = <Share*> counted(NULL, (self.stride + 1) * sizeof(Share))
         self.links = self.frame = TreeLinks()
-        self.node_bytes = (self.stride + 1) * sizeof(Share) + self.links.capacity * sizeof(Link)
         self.add_node(-1, 0)
 
     def __dealloc__(self):
         cdef int32_t node
         for node in range(self.size):
             table_free(&self.categories[node])
-        free(self.nodes)
-        free(self.categories)
-        free(self.pool)
-        free(self.shares)
+        give_back(self.nodes)
+        give_back(self.categories)
+        give_back(self.pool)
+        give_back(self.shares)
 
     @property
     def n_nodes(self):
@@ -78,35 +70,43 @@ cdef class PredictionNodes(Tree):
             n += self.nodes[node].state == state
         return n
 
-    cdef size_t bytes_with(self, int32_t nodes) noexcept nogil:
-        """What the arrays of so many nodes take."""
+    cdef size_t bytes_with(self, int32_t nodes, int32_t stride) noexcept nogil:
+        """What the arrays of so many nodes take, with room for so many labels."""
         return <size_t> spacious(nodes) * (
-            sizeof(Node) + sizeof(Table) + 2 * self.stride * sizeof(double)
+            sizeof(Node) + sizeof(Link) + sizeof(Table) + 2 * stride * sizeof(double)
         )
 
     cdef int reserve(self, int32_t capacity) except -1 nogil:
         if capacity <= self.capacity:
             return 0
-        self.node_bytes -= self.bytes_with(self.capacity) if self.capacity else 0
-        capacity = spacious(capacity)
-        self.nodes = <Node*> regrown(self.nodes, capacity * sizeof(Node))
-        self.categories = <Table*> regrown(self.categories, capacity * sizeof(Table))
-        self.pool = <double*> regrown(
+        capacity = <int32_t> spacious(capacity)
+        self.nodes = <Node*> counted(self.nodes, capacity * sizeof(Node))
+        self.categories = <Table*> counted(self.categories, capacity * sizeof(Table))
+        self.pool = <double*> counted(
             self.pool, <size_t> capacity * 2 * self.stride * sizeof(double)
         )
         self.capacity = capacity
-        self.node_bytes += self.bytes_with(capacity)
         return 0
 
+    cdef bint fits(self, int32_t nodes, int32_t stride) noexcept nogil:
+        """Whether there is room for so many nodes, were all statistics of leaves given up."""
+        return self.bytes_with(nodes, stride) <= bytes_allowed() // 4 * 3
+
     cdef int admit(self, int32_t label) except -1 nogil:
-        """Make room for a label in every node."""
+        """Make room for a label in every node, if the model has room for that.
+
+        If not, there still are `n_labels`: what comes beyond counts as the last of them.
+        """
         cdef int32_t node, stride = self.stride
         cdef double* pool
         cdef double* old
         while stride <= label:
             stride *= 2
+        # both are there for a moment
+        if stride > self.stride and not self.fits(self.size, stride + self.stride):
+            return 0
         if stride > self.stride:
-            pool = <double*> regrown(
+            pool = <double*> counted(
                 NULL, <size_t> self.capacity * 2 * stride * sizeof(double)
             )
             memset(pool, 0, <size_t> self.capacity * 2 * stride * sizeof(double))
@@ -115,13 +115,10 @@ cdef class PredictionNodes(Tree):
                 memcpy(&pool[<size_t> node * 2 * stride], old, self.stride * sizeof(double))
                 memcpy(&pool[(<size_t> node * 2 + 1) * stride], old + self.stride,
                        self.stride * sizeof(double))
-            free(self.pool)
+            give_back(self.pool)
             self.pool = pool
-            self.shares = <Share*> regrown(self.shares, (stride + 1) * sizeof(Share))
-            self.node_bytes += (stride - self.stride) * sizeof(Share)
-            self.node_bytes -= self.bytes_with(self.capacity)
+            self.shares = <Share*> counted(self.shares, (stride + 1) * sizeof(Share))
             self.stride = stride
-            self.node_bytes += self.bytes_with(self.capacity)
         self.n_labels = label + 1
         return 0
 
@@ -140,9 +137,7 @@ cdef class PredictionNodes(Tree):
         fields.column = -1
         fields.majority = -1
         if parent >= 0:
-            self.node_bytes -= self.links.capacity * sizeof(Link)
             self.links.add(parent)
-            self.node_bytes += self.links.capacity * sizeof(Link)
             self.links.append(parent, node)
             above = &self.nodes[parent]
             fields.depth = above.depth + 1
@@ -151,9 +146,7 @@ cdef class PredictionNodes(Tree):
             if key == MISSING:
                 above.missing = node
             elif above.predicate == NOMINAL:
-                self.node_bytes -= map_bytes(&self.categories[parent])
                 map_put(&self.categories[parent], key, node)
-                self.node_bytes += map_bytes(&self.categories[parent])
             elif key == 0:
                 above.low = node
             else:
@@ -453,6 +446,11 @@ cdef class PredictionNodes(Tree):
         nodes, parents = state["nodes"], state["parents"]
         size, width = len(nodes), 3 if self.loss == SQUARED else n_outputs
         require(0 < size < 2**31 and parents.shape == (size,), "the nodes")
+        if self.loss != SQUARED and len(state["counts"]):
+            # there may be labels that nodes found no room for
+            width = min(width, state["counts"].shape[1])
+            require((width > 0) == (n_outputs > 0), "the labels of the nodes")
+            n_outputs = width
         for part in ("counts", "values"):
             require(state[part].shape == (size, width), f"the {part} of the nodes")
             check_finite(state[part])

@@ -15,14 +15,12 @@ cdef class PredictionTree(PredictionNodes):
     cdef bint is_confident
     cdef double delta
     cdef double grace_period
-    cdef size_t max_size
 
-    cdef bint has_room(self, int32_t nodes) noexcept nogil
     cdef int open(self, int32_t node) except -1 nogil
     cdef void close(self, int32_t node) noexcept nogil
     cdef double promise(self, int32_t node) noexcept nogil
     cdef int32_t least_promising(self) noexcept nogil
-    cdef void keep_within_bounds(self) noexcept nogil
+    cdef int keep_within_bounds(self) except -1 nogil
     cdef int reopen(self, int32_t node) except -1 nogil
     cdef int32_t descend(self, const Row* row, const Example* example) except -1 nogil
     cdef int learn_leaf(self, int32_t node, const Row* row, const Example* example,

@@ -7,6 +7,7 @@ whose best alpha is 0 is not grown; it keeps its counts and may grow later.
 cimport cython
 from libc.math cimport fabs, log
 from libc.stdint cimport int32_t
+from libc.stdlib cimport free, qsort
 from libc.string cimport memset
 
 from streamtree._core.kernels.losses cimport LOGISTIC, SQUARED
@@ -19,7 +20,9 @@ from streamtree._core.splits.predicates cimport (
     NONE, THRESHOLD, BranchSums, Split, SplitSearch, begin_search, best_split, branch, end_search,
     exceeds, gain, gain_of_branches, n_branches, squares_of,
 )
+from streamtree._core.store.budget cimport bytes_allowed, bytes_used, has_room
 from streamtree._core.store.links cimport ROOT
+from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport LISTED, Example, Prediction, Row, Scratch
@@ -33,13 +36,25 @@ from streamtree._core.splits.histograms import check_statistics
 from streamtree._core.store.state import require
 
 cdef enum:
-    # What a learner of a tree takes besides it, with rows of some twenty values, and what
-    # `sys.getsizeof` adds: so much is left of a bound on both.
-    LEARNER_BYTES = 8192
-    # room for the statistics of one leaf
-    LEAF_BYTES = 4096
+    # When the bound is reached leaves are closed until this many parts of 8 of it are in use: to
+    # look at all of them for every row that brings something new would take long.
+    PARTS_KEPT = 7
     # values for which an open leaf is taken to need room
     TYPICAL_VALUES = 64
+
+cdef struct Promise:
+    double most         # that a leaf could gain
+    int32_t node
+    int32_t unused
+
+
+cdef int by_promise(const void* a, const void* b) noexcept nogil:
+    cdef const Promise* x = <const Promise*> a
+    cdef const Promise* y = <const Promise*> b
+    if x.most != y.most:
+        return 1 if x.most > y.most else -1
+    return 1 if x.node < y.node else -1
+
 
 # a leaf asks whether to split whenever its weight has grown by this: a geometric series of tests
 cdef double LOOK_GROWTH = 1.3
@@ -81,7 +96,7 @@ cdef class PredictionTree(PredictionNodes):
         return 0
 
     def configure(self, *, double regularization, double depth_penalty, delta,
-                  double grace_period, int max_bins, size_t max_size):
+                  double grace_period, int max_bins):
         """Set what may change while the tree grows."""
         self.regularization = regularization
         self.depth_penalty = depth_penalty
@@ -89,7 +104,6 @@ cdef class PredictionTree(PredictionNodes):
         self.delta = 1.0 if delta is None else delta
         self.grace_period = grace_period
         self.statistics.max_bins = max_bins
-        self.max_size = max_size - LEARNER_BYTES
 
     def refuse_label(self, label):
         """Raise for a label that would be the third where two are all."""
@@ -100,25 +114,12 @@ cdef class PredictionTree(PredictionNodes):
 
     # -------------------------------------------------------------------------- memory
 
-    def __sizeof__(self):
-        return object.__sizeof__(self) + self.n_bytes()
-
-    cdef size_t n_bytes(self) noexcept nogil:
-        return (
-            self.node_bytes + self.statistics.n_bytes + self.capacity * sizeof(Statistics*)
-            + (0 if self.leaves is None else self.leaves.n_bytes())
-        )
-
     cdef int reserve(self, int32_t capacity) except -1 nogil:
         PredictionNodes.reserve(self, capacity)
         self.statistics.reserve(self.capacity)
         if self.leaves is not None:
             self.leaves.reserve(self.capacity)
         return 0
-
-    cdef bint has_room(self, int32_t nodes) noexcept nogil:
-        """Whether so many more nodes fit if every open leaf but one gave up its statistics."""
-        return self.bytes_with(self.size + nodes) + LEAF_BYTES <= self.max_size
 
     cdef int open(self, int32_t node) except -1 nogil:
         """Let a node collect statistics, from nothing, with a new model."""
@@ -165,20 +166,29 @@ cdef class PredictionTree(PredictionNodes):
                     least = promise
         return best
 
-    cdef void keep_within_bounds(self) noexcept nogil:
-        cdef int32_t node
-        while self.n_bytes() > self.max_size:
-            node = self.least_promising()
-            if node < 0:
-                return
-            self.close(node)
+    cdef int keep_within_bounds(self) except -1 nogil:
+        """Close the leaves that promise least, the youngest of equals first."""
+        cdef size_t enough = bytes_allowed() // 8 * PARTS_KEPT
+        cdef Promise* promises = <Promise*> regrown(NULL, (self.size + 1) * sizeof(Promise))
+        cdef int32_t node, i, n = 0
+        for node in range(self.size):
+            if self.statistics.nodes[node] != NULL:
+                promises[n] = Promise(self.promise(node), node, 0)
+                n += 1
+        qsort(promises, n, sizeof(Promise), by_promise)
+        for i in range(n):
+            if bytes_used() <= enough:
+                break
+            self.close(promises[i].node)
+        free(promises)
+        return 0
 
     cdef int reopen(self, int32_t node) except -1 nogil:
         """Open a closed leaf if there is room, or one that promises much less."""
         cdef int32_t least
         cdef size_t typical = <size_t> TYPICAL_VALUES * self.statistics.max_bins * sizeof(double)
         self.nodes[node].next_look = self.nodes[node].weight * LOOK_GROWTH
-        if self.n_bytes() + typical > self.max_size:
+        if not has_room(typical):
             least = self.least_promising()
             if least < 0 or self.promise(node) <= REOPEN_FACTOR * self.promise(least):
                 return 0
@@ -214,15 +224,20 @@ cdef class PredictionTree(PredictionNodes):
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
         cdef int32_t node
+        cdef Example known
         if out != NULL:
             self.predict(row, scratch, out)
         if example.label >= self.n_labels and self.loss != SQUARED:
             self.admit(example.label)
+            if example.label >= self.n_labels:
+                known = example[0]
+                known.label = self.n_labels - 1
+                example = &known
         node = self.descend(row, example)
         if self.statistics.nodes[node] != NULL:
             self.learn_leaf(node, row, example, scratch)
         self.develop(node)
-        if self.n_bytes() > self.max_size:
+        if not has_room(0):
             self.keep_within_bounds()
         return 0
 
@@ -240,7 +255,7 @@ cdef class PredictionTree(PredictionNodes):
             key = self.key_of(node, &row.listed)
             child = self.child_of(node, key)
             if child < 0:
-                if not self.has_room(1):
+                if not self.fits(self.size + 1, self.stride):
                     break
                 child = self.add_node(node, key)
                 self.nodes[child].next_look = self.grace_period
@@ -256,6 +271,10 @@ cdef class PredictionTree(PredictionNodes):
         """Train the model of a leaf, then count the row; a null branch collects no histograms."""
         cdef Statistics* leaf = self.statistics.nodes[node]
         cdef int32_t place, n = leaf.n_sums
+        if n == leaf.width and not has_room(leaf.bytes):
+            # the next label would take twice of everything
+            self.close(node)
+            return 0
         if self.leaves is not None and not self.defers:
             if self.loss != SQUARED:
                 place = self.statistics.place(node, example.label)
@@ -354,7 +373,7 @@ cdef class PredictionTree(PredictionNodes):
         best_split(&search, &best)
         splits = (
             best.predicate != NONE and self.choose_branches(&search, &best)
-            and self.has_room(n_branches(&best))
+            and self.fits(self.size + n_branches(&best), self.stride)
         )
         if splits:
             self.add_branches(&search, node, &best)
@@ -502,7 +521,7 @@ cdef class PredictionTree(PredictionNodes):
             node = self.leaf_below(ROOT, &row.listed)
             if node >= first and self.nodes[node].state == OPEN:
                 self.learn_leaf(node, &row, &example, NULL)
-                if self.n_bytes() > self.max_size:
+                if not has_room(0):
                     self.keep_within_bounds()
         return 0
 

@@ -1,16 +1,16 @@
 """The nodes of a soft tree: their memory, their outputs, the unit of the targets, their state."""
 
 from libc.stdint cimport int32_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.losses cimport LOGIT, LOGITS, NUMBER
 from streamtree._core.store.links cimport ROOT, Link, TreeLinks
-from streamtree._core.store.memory cimport regrown, zeroed
+from streamtree._core.store.budget cimport counted, counted_zeros, give_back, spacious
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
-    Table, TableExport, import_table, table_bytes, table_clone, table_free,
+    Table, TableExport, import_table, table_allocate, table_bytes, table_clone, table_free,
 )
+from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.scales cimport ColumnScale
 from streamtree._core.trees.tree cimport Tree
 
@@ -63,8 +63,13 @@ cdef class SoftNodes(Tree):
         self.first_free = -1
         self.output_capacity = self.outputs = 1
         self.n_reached = 1
-        self._reserve(1)
-        self._clear(ROOT, 0)
+
+    cdef int bind(self, Context context) except -1:
+        Tree.bind(self, context)
+        if self.capacity == 0:
+            self._reserve(1)
+            self._clear(ROOT, 0)
+        return 0
 
     def __dealloc__(self):
         cdef int32_t node
@@ -72,22 +77,11 @@ cdef class SoftNodes(Tree):
             for node in range(self.shape.size if self.capacity else 0):
                 table_free(&self.nodes[node].gate)
                 table_free(&self.nodes[node].leaf)
-                free(self.nodes[node].bias)
-        free(self.nodes)
-        free(self.visits)
-        free(self.responses)
-        free(self._rooms)
-
-    cdef size_t n_bytes(self) noexcept nogil:
-        cdef size_t total = self.capacity * (sizeof(Node) + sizeof(Visit))
-        cdef int32_t node
-        total += self.shape.capacity * sizeof(Link)
-        total += (self.capacity + N_ROOMS) * self.output_capacity * sizeof(double)
-        for node in range(self.shape.size):
-            total += table_bytes(&self.nodes[node].gate, GATE_WIDTH)
-            total += table_bytes(&self.nodes[node].leaf, 2 * self.output_capacity)
-            total += 2 * self.output_capacity * sizeof(double)
-        return total
+                give_back(self.nodes[node].bias)
+        give_back(self.nodes)
+        give_back(self.visits)
+        give_back(self.responses)
+        give_back(self._rooms)
 
     @property
     def n_nodes(self):
@@ -99,20 +93,20 @@ cdef class SoftNodes(Tree):
         """Room for `capacity` nodes, each with the offsets of its leaf."""
         cdef int32_t node
         if capacity > self.capacity:
-            capacity += capacity // 2
-            self.nodes = <Node*> regrown(self.nodes, capacity * sizeof(Node))
+            capacity = <int32_t> spacious(capacity)
+            self.nodes = <Node*> counted(self.nodes, capacity * sizeof(Node))
             memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
-            self.visits = <Visit*> regrown(self.visits, capacity * sizeof(Visit))
+            self.visits = <Visit*> counted(self.visits, capacity * sizeof(Visit))
             self.capacity = capacity
         for node in range(self.shape.size):
             if self.nodes[node].bias == NULL:
-                self.nodes[node].bias = <double*> zeroed(
+                self.nodes[node].bias = <double*> counted_zeros(
                     2 * self.output_capacity * sizeof(double)
                 )
-        self.responses = <double*> regrown(
+        self.responses = <double*> counted(
             self.responses, self.capacity * self.output_capacity * sizeof(double)
         )
-        self._rooms = <double*> regrown(
+        self._rooms = <double*> counted(
             self._rooms, N_ROOMS * self.output_capacity * sizeof(double)
         )
         return 0
@@ -175,7 +169,7 @@ cdef class SoftNodes(Tree):
     cdef int _set_outputs(self, int32_t outputs) except -1 nogil:
         """Give every leaf one logit a class; that of a new class starts at 0."""
         if outputs > self.output_capacity:
-            self._widen(max(outputs, self.output_capacity + self.output_capacity // 2))
+            self._widen(<int32_t> spacious(outputs))
         self.outputs = outputs
         if self.response == LOGIT:
             self.response = LOGITS
@@ -188,18 +182,22 @@ cdef class SoftNodes(Tree):
         cdef size_t width = 2 * capacity
         cdef double* records
         cdef Table* table
+        cdef Table wide
         for node in range(self.shape.size):
             table = &self.nodes[node].leaf
             if table.capacity:
-                records = <double*> zeroed(table.capacity * width * sizeof(double))
+                table_allocate(&wide, <int> width, table.capacity, table.keys == NULL)
+                wide.size = table.size
                 for slot in range(table.capacity):
-                    widen_record(&records[slot * width], &table.records[slot * 2 * <size_t> old],
-                                 old, capacity)
-                free(table.records)
-                table.records = records
-            records = <double*> zeroed(width * sizeof(double))
+                    widen_record(&wide.records[slot * width],
+                                 &table.records[slot * 2 * <size_t> old], old, capacity)
+                if table.keys != NULL:
+                    memcpy(wide.keys, table.keys, table.capacity * sizeof(int32_t))
+                table_free(table)
+                table[0] = wide
+            records = <double*> counted_zeros(width * sizeof(double))
             widen_record(records, self.nodes[node].bias, old, capacity)
-            free(self.nodes[node].bias)
+            give_back(self.nodes[node].bias)
             self.nodes[node].bias = records
         self.output_capacity = capacity
         self._reserve(self.shape.size)
@@ -328,6 +326,7 @@ cdef class SoftNodes(Tree):
             import_table(
                 &self.nodes[node].leaf, 2 * self.outputs, n_columns, state["leaves"], node
             )
+        self._widen(<int32_t> spacious(self.outputs) if self.outputs > 1 else 1)
         self.n_classes = state["n_classes"]
         self.unit = state["target_unit"]
         self.n_targets = state["target_range"]["n"]

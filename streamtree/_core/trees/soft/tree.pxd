@@ -87,6 +87,7 @@ cdef class SoftTree(SoftNodes):
     cdef int _learn_pair(self, int32_t i, const Step* step) except -1 nogil
     cdef int _learn_leaf(self, int32_t i, const Step* step) except -1 nogil
     cdef bint _may_split(self, int32_t node) noexcept nogil
+    cdef size_t _leaf_bytes(self, int32_t node) noexcept nogil
     cdef int _start_pair(self, int32_t node) except -1 nogil
     cdef bint _is_decided(self, const SoftNode* stats, bint is_split) noexcept nogil
     cdef bint _decide(self, int32_t node) except -1 nogil

@@ -16,8 +16,9 @@ from streamtree._core.kernels.significance cimport level_of_look, mixture_bound
 from streamtree._core.leaves.explanation cimport (
     Explanation, closed, columns_of, pushing, softmax_parts, weighted,
 )
+from streamtree._core.store.budget cimport bytes_allowed, bytes_used, may_grow, spacious
 from streamtree._core.store.links cimport ROOT
-from streamtree._core.store.tables cimport Table
+from streamtree._core.store.tables cimport Table, table_bytes
 from streamtree._core.stream.inputs cimport find_inputs, make_inputs
 from streamtree._core.stream.row cimport PLAIN, STANDARD, Example, Prediction, Row, Scratch, View
 from streamtree._core.stream.scales cimport OUTLIER
@@ -185,7 +186,7 @@ cdef class SoftTree(SoftNodes):
             return find_inputs(&self.nodes[node].leaf, x, scratch)
         inputs.values = inputs.steps = NULL
         inputs.slots = NULL
-        inputs.n = 0
+        inputs.n = inputs.n_absent = 0
         return inputs
 
     cdef inline void _respond(
@@ -462,7 +463,8 @@ cdef class SoftTree(SoftNodes):
         step.x = self._view(row)
         step.scratch = scratch
         step.weight = example.weight
-        step.target = example.label
+        # there may be classes that found no room: they count as the last one
+        step.target = min(example.label, self.n_classes - 1)
         step.rate = self.learning_rate
         if not self.is_paper:
             # longer rows take smaller steps, short ones not much larger
@@ -484,8 +486,17 @@ cdef class SoftTree(SoftNodes):
         return self._learn(&step, n)
 
     cdef int _add_class(self, int32_t label) except -1 nogil:
-        """Labels are numbered as they come: this one is the first of its class."""
+        """Labels are numbered as they come: this one is the first of its class.
+
+        It gets an output if there is room for that.
+        """
+        cdef size_t capacity = spacious(label + 1)
         if label >= 2:
+            # nearly all that a tree takes is in proportion to its outputs
+            if capacity > <size_t> self.output_capacity and (
+                bytes_used() // self.output_capacity > bytes_allowed() // capacity
+            ):
+                return 0
             self._set_outputs(label + 1)
         self.n_classes = label + 1
         return 0
@@ -561,6 +572,7 @@ cdef class SoftTree(SoftNodes):
             if (
                 self.visits[i].reach >= CONTEST_REACH and self.shape.links[node].left < 0
                 and self.nodes[node].stats.pair < 0 and self._may_split(node)
+                and may_grow(2 * self._leaf_bytes(node))
             ):
                 self._start_pair(node)
                 return 0
@@ -642,6 +654,8 @@ cdef class SoftTree(SoftNodes):
             stats.gate_bias = self._shrunk(stats.gate_bias, shrink)
             return
         for i in range(inputs.n):
+            if inputs.n_absent and inputs.slots[i] < 0:
+                continue
             record = &node.gate.records[
                 GATE_WIDTH * <Py_ssize_t> (inputs.slots[i] if inputs.slots != NULL else i)
             ]
@@ -733,6 +747,14 @@ cdef class SoftTree(SoftNodes):
         return (
             self.n_reached + 2 <= self.max_nodes
             and self.nodes[node].stats.depth < self.max_depth
+        )
+
+    cdef size_t _leaf_bytes(self, int32_t node) noexcept nogil:
+        """What a copy of a leaf takes, with the gate that it may get."""
+        cdef const Node* leaf = &self.nodes[node]
+        return (
+            sizeof(Node) + table_bytes(&leaf.leaf, 2 * self.output_capacity)
+            + table_bytes(&leaf.leaf, GATE_WIDTH) + 3 * self.output_capacity * sizeof(double)
         )
 
     cdef int _start_pair(self, int32_t node) except -1 nogil:

@@ -1,0 +1,162 @@
+"""Taking memory in the name of a model, see budget.pxd."""
+
+cimport cython
+from libc.stdint cimport int64_t, uintptr_t
+from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.string cimport memcpy
+
+from streamtree._core.store.memory cimport raise_no_memory
+
+cdef extern from *:
+    """
+    #include <stdint.h>
+    #if defined(_MSC_VER)
+    #define STREAMTREE_OF_THREAD __declspec(thread)
+    #else
+    #define STREAMTREE_OF_THREAD _Thread_local
+    #endif
+    /* of the model that learns in this thread, NULL if none does */
+    static STREAMTREE_OF_THREAD void *streamtree_ledger = NULL;
+    """
+    void* present "streamtree_ledger"
+
+cdef enum:
+    # bytes that the allocator adds to a block, as glibc does
+    OVERHEAD = 16
+    # of what trees may take, this many parts of 8 are for new nodes; the rest is left to what the
+    # nodes that are there have still to learn
+    PARTS_TO_GROW = 6
+
+
+cdef struct Header:
+    # before every block; as large as what malloc aligns
+    size_t size             # without the header
+    Ledger* ledger          # NULL: nobody's
+
+
+@cython.final
+cdef class Budget:
+    """What one model may take, and has taken."""
+
+    def __cinit__(self):
+        self.ledger = <Ledger*> calloc(1, sizeof(Ledger))
+        if self.ledger == NULL:
+            raise_no_memory()
+        self.limit(None)
+
+    def __dealloc__(self):
+        if self.ledger == NULL:
+            return
+        self.ledger.is_orphan = True
+        if self.ledger.n_blocks == 0:
+            free(self.ledger)
+
+    def limit(self, bytes):
+        """Set the bound; None: there is none."""
+        self.ledger.limit = <size_t> -1 if bytes is None else bytes
+
+    cdef size_t used(self) noexcept nogil:
+        return self.ledger.used
+
+
+cdef Ledger* begin_counting(Budget budget) noexcept nogil:
+    """Let new blocks of this thread be those of a model; returns what `end_counting` is to have."""
+    global present
+    cdef Ledger* before = <Ledger*> present
+    present = budget.ledger
+    return before
+
+
+cdef void end_counting(Ledger* before) noexcept nogil:
+    global present
+    present = before
+
+
+cdef inline void* enter(Header* header, size_t size) noexcept nogil:
+    """Write a header, and the block into the ledger that it belongs to."""
+    header.size = size
+    if header.ledger == NULL:
+        header.ledger = <Ledger*> present
+        if header.ledger != NULL:
+            header.ledger.n_blocks += 1
+            header.ledger.used += sizeof(Header) + OVERHEAD
+    if header.ledger != NULL:
+        header.ledger.used += size
+    return header + 1
+
+
+cdef void* counted(void* block, size_t size) except NULL nogil:
+    """`block` enlarged to `size` bytes; on failure it raises and the old block stays valid."""
+    cdef Header* header = NULL
+    cdef size_t before = 0
+    if block != NULL:
+        header = <Header*> block - 1
+        before = header.size
+    header = <Header*> realloc(header, sizeof(Header) + size)
+    if header == NULL:
+        raise_no_memory()
+    if block == NULL:
+        header.ledger = NULL
+    elif header.ledger != NULL:
+        header.ledger.used -= before
+    return enter(header, size)
+
+
+cdef void* counted_zeros(size_t size) except NULL nogil:
+    """A new block of `size` bytes that are 0."""
+    cdef Header* header = <Header*> calloc(sizeof(Header) + size, 1)
+    if header == NULL:
+        raise_no_memory()
+    return enter(header, size)
+
+
+cdef void* counted_lines(
+    void** block, const void* lines, size_t used, size_t size
+) except NULL nogil:
+    """As `counted`, beginning on a cache line; `block` is what is to be given back."""
+    cdef void* grown = counted(NULL, size + 63)
+    cdef void* start = <void*> ((<uintptr_t> grown + 63) & ~<uintptr_t> 63)
+    if used:
+        memcpy(start, lines, used)
+    give_back(block[0])
+    block[0] = grown
+    return start
+
+
+cdef void give_back(void* block) noexcept nogil:
+    """Free a block, or nothing where it is NULL."""
+    cdef Header* header = <Header*> block - 1
+    cdef Ledger* ledger
+    if block == NULL:
+        return
+    ledger = header.ledger
+    if ledger != NULL:
+        ledger.used -= header.size + sizeof(Header) + OVERHEAD
+        ledger.n_blocks -= 1
+        if ledger.n_blocks == 0 and ledger.is_orphan:
+            free(ledger)
+    free(header)
+
+
+cdef size_t bytes_used() noexcept nogil:
+    """What the model that learns in this thread has taken."""
+    cdef const Ledger* ledger = <const Ledger*> present
+    return 0 if ledger == NULL else ledger.used
+
+
+cdef size_t bytes_allowed() noexcept nogil:
+    """What it may take."""
+    cdef const Ledger* ledger = <const Ledger*> present
+    return <size_t> -1 if ledger == NULL else ledger.limit
+
+
+cdef bint has_room(size_t size) noexcept nogil:
+    """Whether it may take so many bytes more."""
+    cdef size_t used = bytes_used(), limit = bytes_allowed()
+    return used <= limit and size <= limit - used
+
+
+cdef bint may_grow(size_t size) noexcept nogil:
+    """The same of new nodes, which are to leave room for what others have still to learn."""
+    cdef size_t used = bytes_used(), limit = bytes_allowed() // 8 * PARTS_TO_GROW
+    return used <= limit and size <= limit - used
