@@ -742,9 +742,9 @@ cdef class Regressor(Learner):
             self.intake.context.target_scales = &self._scales[0]
         return 0
 
-    def configure(self, **settings):
+    def configure(self, *, max_bytes=None, **settings):
         """Set what may change while the tree learns."""
-        Learner.configure(self, **settings)
+        Learner.configure(self, max_bytes=max_bytes, **settings)
         self._settings = settings
 
     cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
