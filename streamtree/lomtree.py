@@ -133,13 +133,13 @@ class LOMTreeClassifier(StreamTreeClassifier):
 
     >>> model = LOMTreeClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 91.90%
+    Accuracy: 92.51%
 
     >>> model = LOMTreeClassifier(leaf_model="majority")
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 83.11%
+    Accuracy: 83.93%
     >>> model.n_splits, model.height
-    (14, 7)
+    (15, 6)
 
     """
 

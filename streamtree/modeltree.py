@@ -94,7 +94,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
     >>> model.predict_one(x)
     'path'
     >>> model.n_splits, model.height
-    (9, 5)
+    (10, 5)
 
     """
 

@@ -280,7 +280,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
 
     >>> model = SelfTerminatingTreeClassifier()
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 90.31%
+    Accuracy: 90.23%
 
     The root, and the first of its branches:
 

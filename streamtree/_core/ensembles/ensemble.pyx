@@ -20,8 +20,8 @@ import numpy as np
 cdef class Ensemble(Tree):
     """The base of all ensembles: a pool implements `pool`, and what it learns itself.
 
-    The first Scratch is the ensemble's: `pooled` has what the members together say, the memo of which
-    row. Behind it lie those of the members, one after the other.
+    The first Scratch is the ensemble's: `pooled` has what the members together say, the memo of
+    which row. Behind it lie those of the members, one after the other.
     """
 
     def __cinit__(self, list members, *args, **kwargs):
