@@ -23,7 +23,7 @@ WHITE = (1.0, 1.0, 1.0)
 def nominal_tree(n_cities=60, n=6_000):
     """A tree whose root has a branch for every city; some cities split further."""
     rng = np.random.default_rng(0)
-    model = SelfTerminatingTreeClassifier(leaf_model="majority", max_size=10**7)
+    model = SelfTerminatingTreeClassifier(leaf_model="majority", max_bytes=10**7)
     weights = 1.0 / np.arange(1, n_cities + 1)
     cities = rng.choice(n_cities, size=n, p=weights / weights.sum())
     for city, hour in zip(cities.tolist(), rng.uniform(0, 24, n).tolist(), strict=True):
@@ -191,7 +191,7 @@ def test_arguments_are_checked(estimator, params):
 def test_leaves_with_models_tell_what_they_use():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(3_000, 4))
-    model = ModelTreeClassifier(max_size=0)
+    model = ModelTreeClassifier(grace_period=10**9)
     model.learn_many(X, (X[:, 2] + 0.3 * X[:, 1] > 0).astype(int))
     (leaf,) = model.draw().boxes
     assert "by x[2], x[1]" in "".join(leaf.lines)

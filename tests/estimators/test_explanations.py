@@ -176,7 +176,7 @@ def test_a_tree_of_one_leaf_has_importances():
     """Its model decides everything."""
     X, y = stream_of(ModelTreeClassifier, 300)
     for model in (
-        ModelTreeClassifier(max_size=0), LOMTreeClassifier(grace_period=10**9),
+        ModelTreeClassifier(grace_period=10**9), LOMTreeClassifier(grace_period=10**9),
         SoftTreeClassifier(max_nodes=1), SelfTerminatingTreeClassifier(grace_period=10**9),
         SoftTreeRegressor(max_nodes=1), SelfTerminatingTreeRegressor(grace_period=10**9),
     ):  # fmt: skip
