@@ -48,7 +48,6 @@ cdef enum:
     LABELS_PART = 8
 
 
-
 cdef double as_weight(object w) except -1.0:
     """The weight of an example as a number."""
     cdef double number

@@ -1,8 +1,8 @@
 """Taking memory in the name of a model, see budget.pxd."""
 
 cimport cython
-from libc.stdint cimport int64_t, uintptr_t
-from libc.stdlib cimport calloc, free, malloc, realloc
+from libc.stdint cimport uintptr_t
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
 from streamtree._core.store.memory cimport raise_no_memory

@@ -10,8 +10,7 @@ from libc.stdint cimport int32_t, uint64_t
 cpdef enum Views:
     # what of a row a tree reads; to be combined
     PLAIN = 1       # values as they came; missing ones and zeros are not listed
-    LISTED = 2      # the same in the unit that each column had first, and the zeros of columns
-                    # that are mostly there
+    LISTED = 2      # the same in the columns' first units, and the zeros of those mostly there
     STANDARD = 4    # standardised
     ENCODED = 8     # the standardised ones in parts, see encoding.pxd
     TABLE = 16      # the listed ones by column, see table.pxd

@@ -14,7 +14,6 @@ on slowly, so that any short part of it is narrow.
 """
 
 from libc.math cimport fabs, isfinite, sqrt
-from libc.stdint cimport int64_t
 
 from streamtree._core.store.state import check_finite, require
 

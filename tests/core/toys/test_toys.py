@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from support.streams import as_dicts, blobs
 
 import streamtree
+from streamtree._core.learners.explaining import find_ways
 from streamtree._core.learners.learner import Classifier
 from streamtree._core.store.state import StateError
 from streamtree._core.stream.sources import DenseRows, SparseRows
@@ -162,7 +163,7 @@ def test_their_states_go_on_and_are_checked(toys, tree):
         learner.learn_one(x, label, 1.0)
     assert pickle.dumps(again.snapshot()) == pickle.dumps(learner.snapshot())
     assert len(learner.depths()) == learner.tree.n_nodes
-    assert learner.path(rows[0])[-1][1] is None
+    assert find_ways(learner, rows[0])[-1][1] is None
     assert learner.__sizeof__() > 0
     broken = learner.snapshot()
     part = broken["tree"]["votes" if tree == "stump" else "leaves"]

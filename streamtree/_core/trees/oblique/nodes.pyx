@@ -7,7 +7,7 @@ from libc.string cimport memcpy, memset
 from streamtree._core.kernels.losses cimport log_sum_exp, softplus
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
 from streamtree._core.leaves.explanation cimport columns_of, pushing, weighted
-from streamtree._core.store.links cimport ROOT, Link, TreeLinks
+from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.budget cimport bytes_allowed, counted, give_back, has_room, spacious
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport TableExport, import_table, table_free

@@ -20,7 +20,7 @@ from streamtree._core.store.links cimport ROOT, Link, TreeLinks
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.store.budget cimport bytes_allowed, counted, give_back, spacious
 from streamtree._core.store.state cimport export_records
-from streamtree._core.store.tables cimport Table, map_bytes, map_find, map_put, table_free
+from streamtree._core.store.tables cimport Table, map_find, map_put, table_free
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch, View, value_of
 from streamtree._core.trees.tree cimport Tree
 

@@ -8,7 +8,7 @@ from streamtree._core.store.links cimport ROOT, Link, TreeLinks
 from streamtree._core.store.budget cimport counted, counted_zeros, give_back, spacious
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
-    Table, TableExport, import_table, table_allocate, table_bytes, table_clone, table_free,
+    Table, TableExport, import_table, table_allocate, table_clone, table_free,
 )
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.scales cimport ColumnScale
