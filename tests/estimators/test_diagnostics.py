@@ -182,8 +182,11 @@ def test_a_row_ends_where_its_decision_path_ends(kind):
     else:
         model.learn_many(X, y)
     rows = as_dicts(X[:100])
-    paths = [[step["node"] for step in model.decision_path(x)] for x in rows]
-    assert leaf_of(model, X[:100]).tolist() == [path[-1] for path in paths]
+    steps = [model.decision_path(x) for x in rows]
+    for leaf, path in zip(leaf_of(model, X[:100]).tolist(), steps, strict=True):
+        # of a soft tree the most probable one of several
+        assert leaf in [step["node"] for step in path if step["score"] is None]
+    paths = [[step["node"] for step in path] for path in steps]
     if isinstance(model, ModelTreeClassifier):
         assert model.n_splits
         left, right = split_counts(model, 0, rows, y[:100])

@@ -46,7 +46,9 @@ def passages(state):
     by_node = [{} for _ in state["nodes"]]
     for label, table in enumerate(tables(state["passages"])):
         for node, record in table.items():
-            by_node[node][label] = record
+            # what was forgotten leaves zeros
+            if any(record):
+                by_node[node][label] = record
     return by_node
 
 
