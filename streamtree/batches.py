@@ -288,6 +288,13 @@ class Batch:
         # only pandas has column names that are not strings
         pandas_like = self._frame.implementation.is_pandas_like()
         columns = list(names) if pandas_like else _distinct_texts(names)
+        if pandas_like and not all(map(_is_encodable, names)):
+            # of objects: pandas holds text as UTF-8
+            import pandas as pd
+
+            native = self._frame.to_native()
+            labels = pd.Index(names, dtype=object, tupleize_cols=False)
+            return type(native)(values, index=native.index, columns=labels)
         frame = nw.from_dict(
             {name: values[:, i] for i, name in enumerate(columns)},
             backend=self._frame.implementation,
@@ -302,18 +309,25 @@ def _is_of_one_type(labels: list[Any]) -> bool:
     """Whether labels are all of one type that a column of any frame can hold."""
     kinds = {type(label) for label in labels}
     return (
-        kinds <= {str} or kinds <= {bool} or kinds <= {float}
+        (kinds <= {str} and all(map(_is_encodable, labels)))
+        or kinds <= {bool} or kinds <= {float}
         or (kinds <= {int} and all(-(2**63) <= label < 2**63 for label in labels))
     )
 
 
+def _is_encodable(name: Any) -> bool:
+    """Whether a name is no string, or one that UTF-8 can hold: without lone surrogates."""
+    return not isinstance(name, str) or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
 def _distinct_texts(names: list[Any]) -> list[str]:
-    """Names as strings; where two would be the same ("1" and 1), as their representations."""
+    """Names as strings; as representations where two are the same ("1" and 1), or no UTF-8."""
     texts = [str(name) for name in names]
     counts = Counter(texts)
-    if len(counts) == len(texts):
-        return texts
-    return [text if counts[text] == 1 else repr(names[i]) for i, text in enumerate(texts)]
+    return [
+        text if counts[text] == 1 and _is_encodable(text) else repr(name)
+        for text, name in zip(texts, names, strict=True)
+    ]
 
 
 def _label_table(labels: list[Any]) -> NDArray[Any]:

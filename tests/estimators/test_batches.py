@@ -687,3 +687,19 @@ def test_integers_beyond_all_floats_are_out_of_bounds():
             call()
     assert pickle.dumps(model) == before
     model.learn_many(np.ones((2, 1)), [Decimal(2), 10**30], [2**70, 1])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_names_that_utf8_cannot_hold_come_back(library):
+    frame = pytest.importorskip(library).DataFrame({"a": [0.0, 1.0] * 30})
+    labels = ["\ud800", "b"] * 30
+    model = ModelTreeClassifier()
+    model.learn_many(frame, labels)
+    # only pandas has room for them as they are
+    first = "\ud800" if library == "pandas" else repr("\ud800")
+    assert list(model.predict_many(frame)) == [first, "b"] * 30
+    shares = model.predict_proba_many(frame)
+    assert list(shares.columns) == [first, "b"]
+    assert shares.to_numpy().tolist() == [
+        list(model.predict_proba_one({"a": a}).values()) for a in [0.0, 1.0] * 30
+    ]

@@ -172,6 +172,14 @@ def test_every_form_of_rows_ends_in_the_same_leaves(settings):
     )
 
 
+def likely_path(steps):
+    """The nodes on the way to where a row ends: in a soft tree by the larger share of each gate."""
+    if steps[-1]["node"] is not None:
+        return [step["node"] for step in steps]
+    leaves = [step for step in steps[:-1] if step["score"] is None]
+    return [max(leaves, key=lambda step: step["share"])["node"]]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
 def test_a_row_ends_where_its_decision_path_ends(kind):
@@ -182,11 +190,8 @@ def test_a_row_ends_where_its_decision_path_ends(kind):
     else:
         model.learn_many(X, y)
     rows = as_dicts(X[:100])
-    steps = [model.decision_path(x) for x in rows]
-    for leaf, path in zip(leaf_of(model, X[:100]).tolist(), steps, strict=True):
-        # of a soft tree the most probable one of several
-        assert leaf in [step["node"] for step in path if step["score"] is None]
-    paths = [[step["node"] for step in path] for path in steps]
+    paths = [likely_path(model.decision_path(x)) for x in rows]
+    assert leaf_of(model, X[:100]).tolist() == [path[-1] for path in paths]
     if isinstance(model, ModelTreeClassifier):
         assert model.n_splits
         left, right = split_counts(model, 0, rows, y[:100])
