@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar, cast
 
 from river import base
 
-from streamtree import drawing, inspection, modelfile
+from streamtree import drawing, inspection, modelfile, parameters
 from streamtree._core.learners.explaining import (
     explain,
     find_ways,
@@ -73,6 +73,12 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
     _counts_examples = True
     # parts of the snapshot that hold objects of the user
     _packed = ("features", "labels", "targets")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let errors of the constructor name the class, and say what to use instead."""
+        super().__init_subclass__(**kwargs)
+        if "__init__" in cls.__dict__:
+            cls.__init__ = parameters.checked(cls.__init__)  # type: ignore[method-assign]
 
     @abc.abstractmethod
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -193,6 +199,11 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
     def n_leaves(self) -> int:
         """Number of leaves of the tree."""
         return (self.n_nodes + 1) // 2
+
+    @property
+    def n_branches(self) -> int:
+        """Number of inner nodes, as river's trees call it."""
+        return self.n_nodes - self.n_leaves
 
     @property
     def height(self) -> int:

@@ -28,6 +28,7 @@ from sklearn.utils.validation import (
 
 import streamtree
 from streamtree.base import StreamTreeClassifier, StreamTreeRegressor, public_estimators
+from streamtree.parameters import checked
 
 
 class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -262,6 +263,7 @@ def _wrapped(estimator: type[Any], kind: type[_Wrapped]) -> type[_Wrapped]:
             setattr(self, name, value)
 
     __init__.__signature__ = full  # type: ignore[attr-defined]
+    __init__ = checked(__init__)
     name = estimator.__name__
     doc = (
         f"`streamtree.{name}` as an estimator of scikit-learn, with the same parameters.\n\n"

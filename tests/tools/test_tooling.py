@@ -195,7 +195,7 @@ FLOORS = [
     {"base"},
     {"batches", "drawing"},
     {"inspection"},
-    {"modelfile", "reading", "scores"},
+    {"modelfile", "parameters", "reading", "scores"},
 ]
 
 
