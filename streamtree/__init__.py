@@ -10,6 +10,7 @@ if find_spec("streamtree._core.learners.methods") is None:
 
 from streamtree.extratree import ExtraTreeClassifier, ExtraTreeRegressor
 from streamtree.lomtree import LOMTreeClassifier
+from streamtree.merging import merge
 from streamtree.modeltree import ModelTreeClassifier
 from streamtree.nongreedy import (
     NonGreedyTreeClassifier,
@@ -38,6 +39,7 @@ __all__ = [
     "SoftTreeRegressor",
     "__version__",
     "load",
+    "merge",
 ]
 
 __version__ = "0.1.0"
