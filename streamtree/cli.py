@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import functools
 import importlib.metadata
 import inspect as introspection
 import json
@@ -26,26 +27,35 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
-from river import api, base, datasets, utils
+from river import base, utils
 
 import streamtree
 from streamtree.base import (
     StreamTree,
     StreamTreeClassifier,
+    StreamTreeMultiTargetRegressor,
     StreamTreeRegressor,
     public_estimators,
 )
 from streamtree.checkpoint import Checkpoint
-from streamtree.reading import Chunk, DataError, Reader, Reading, Target, advice
-from streamtree.scores import ClassScore, NumberScore
+from streamtree.reading import Chunk, DataError, Reader, Reading, Target, Targets, advice
+from streamtree.scores import ClassScore, NumberScore, TargetsScore
 from streamtree.serialization import ModelFileError, load_at
 
 __all__ = ["commands"]
 
 KINDS: dict[str, Any] = {
     "classification": StreamTreeClassifier, "regression": StreamTreeRegressor,
+    Targets.task: StreamTreeMultiTargetRegressor,
 }  # fmt: skip
-DEFAULTS = {"classification": "ModelTreeClassifier", "regression": "SoftTreeRegressor"}
+KINDS_OF_RIVER: dict[str, Any] = {
+    "classification": base.Classifier, "regression": base.Regressor,
+    Targets.task: base.MultiTargetRegressor,
+}  # fmt: skip
+DEFAULTS = {
+    "classification": "ModelTreeClassifier", "regression": "SoftTreeRegressor",
+    Targets.task: "NonGreedyTreeMultiTargetRegressor",
+}  # fmt: skip
 DEMO_MODELS = ("ModelTreeClassifier", "tree.HoeffdingTreeClassifier")
 NEEDS_MATPLOTLIB = 'a picture needs matplotlib: pip install "streamtree-learn[cli]"'
 LINE_SECONDS = 10.0  # between two lines on progress where nobody sees a bar move
@@ -135,9 +145,12 @@ READING: list[Callable[[Any], Any]] = [
     click.option("--quiet", is_flag=True, help="Nothing on standard error but what is wrong."),
 ]  # fmt: skip
 TARGET: list[Callable[[Any], Any]] = [
-    click.option("--target", metavar="COLUMN", help="The column to predict."),
     click.option(
-        "--task", type=click.Choice(list(KINDS)),
+        "--target", "targets", multiple=True, metavar="COLUMN",
+        help="The column to predict; several that are numbers are predicted together.",
+    ),
+    click.option(
+        "--task", type=click.Choice(["classification", "regression"]),
         help="Whether the target is a class or a number; told from its first values by default.",
     ),
     click.option(
@@ -165,7 +178,7 @@ def reading_of(options: Mapping[str, Any], learned_nominal: Iterable[str] = ()) 
         format=options["format_"],
         delimiter=options["delimiter"],
         header=None if header is None else [name.strip() for name in header.split(",")],
-        target=options.get("target"),
+        targets=options.get("targets", ()),
         drop=frozenset(options["drop"]),
         nominal=frozenset(options["nominal"]),
         learned_nominal=frozenset(learned_nominal),
@@ -208,7 +221,9 @@ def _word(name: str) -> str:
 
 
 def _river_class(name: str, task: str) -> type[Any]:
-    kind = base.Classifier if task == "classification" else base.Regressor
+    from river import api  # all of river: it takes seconds
+
+    kind = KINDS_OF_RIVER[task]
     known: dict[str, type[Any]] = {
         f"{module}.{each}": getattr(found, each)
         for module, found in introspection.getmembers(api, introspection.ismodule)
@@ -281,17 +296,22 @@ class Trial:
         if isinstance(self.score, NumberScore):
             self.score.update(y, np.asarray(said, dtype=np.float64))
             return
+        if isinstance(self.score, TargetsScore):
+            self.score.update(y.to_numpy(), _table(said, y.columns))
+            return
         self.score.update(y, said if isinstance(said, list) else said.to_list())
         if shares is not None:
             self.score.update_loss(shares)
 
     def _loop(self, rows: list[Any], y: Any, start: int, source: str) -> tuple[list[Any], Any]:
         model = self.model
-        is_number = isinstance(self.score, NumberScore)
-        if not is_number and not model._multiclass and not {*y} <= {0, 1}:
+        is_class = isinstance(self.score, ClassScore)
+        if is_class and not model._multiclass and not {*y} <= {0, 1}:
             # a two-class learner of river silently takes every other label for True
             raise DataError(f"{self.name} takes only the labels 0 and 1")
-        targets = y.tolist() if is_number else y
+        targets = y
+        if not is_class:
+            targets = y.to_dicts() if isinstance(self.score, TargetsScore) else y.tolist()
         said, shares = [], []
         for i, (x, label) in enumerate(zip(rows, targets, strict=True)):
             try:
@@ -312,6 +332,13 @@ class Trial:
         rate = self.score.n / self.seconds if self.seconds else 0.0
         size = int(self.model._raw_memory_usage)
         return {**self.score.values(), "rows_per_second": rate, "bytes": size}
+
+
+def _table(said: Any, names: Sequence[str]) -> Any:
+    """What was said of several targets as an array, 0 where nothing was."""
+    if isinstance(said, list):
+        return np.array([[row.get(name, 0.0) for name in names] for row in said])
+    return said.select(names).to_numpy() if said.width else np.zeros((len(said), len(names)))
 
 
 def _most_likely(table: Any, labels: list[Any], y: list[Any]) -> tuple[list[Any], Any]:
@@ -412,7 +439,7 @@ def _short_score(trial: Trial) -> str:
 class Run:
     """One pass over a stream with some models."""
 
-    target: Target
+    target: Target | Targets
     make: Callable[[str], dict[str, Any]]  # models by name, once the task is known
     rows: int | None
     with_loss: bool = False
@@ -441,7 +468,9 @@ class Run:
 
     def _start(self) -> None:
         task = self.target.task or "classification"
-        score = ClassScore if task == "classification" else NumberScore
+        score: Callable[[], Any] = ClassScore if task == "classification" else NumberScore
+        if isinstance(self.target, Targets):
+            score = functools.partial(TargetsScore, self.target.name)
         for name, model in self.make(task).items():
             gives = type(model).predict_proba_one if task == "classification" else None
             with_loss = self.with_loss and gives not in (None, base.Classifier.predict_proba_one)
@@ -471,20 +500,19 @@ def evaluate(data: str | None, **options: Any) -> None:
     """
     names, plot = options["models"], options["plot"]
     if options["demo"]:
-        if data is not None or options["target"] is not None:
+        if data is not None or options["targets"]:
             raise click.UsageError("--demo brings its own data")
-        data, options["target"] = "ImageSegments", "category"
+        data, options["targets"] = "ImageSegments", ("category",)
         names, plot = names or DEMO_MODELS, plot or "evaluate.png"
     if data is None:
         raise click.UsageError("which data? Give a file, - for standard input, or --demo")
-    _check_target(options)
+    target = _target_of(options)
     if plot:
         _check_folder(plot)
     reader = None if options["demo"] else Reader(data, reading_of(options))
     chunks: Iterable[Chunk] = _demo_chunks() if reader is None else reader
     run = Run(
-        Target(options["target"], options["task"], options["target"] in options["nominal"]),
-        lambda task: make_models(names, options["parameters"], task),
+        target, lambda task: make_models(names, options["parameters"], task),
         options["rows"], options["log_loss"],
     )  # fmt: skip
     title = data if reader is None else reader.name
@@ -502,17 +530,29 @@ def evaluate(data: str | None, **options: Any) -> None:
 
 def _demo_chunks() -> Iterator[Chunk]:
     """River's image segments, a few rows at a time so that one sees them go by."""
+    from river import datasets
+
     rows = list(datasets.ImageSegments())  # type: ignore[no-untyped-call]
     for start in range(0, len(rows), 100):
         part = rows[start : start + 100]
-        yield Chunk([x for x, _ in part], [y for _, y in part], start)
+        yield Chunk([x for x, _ in part], {"category": [y for _, y in part]}, start)
 
 
-def _check_target(options: Mapping[str, Any]) -> None:
-    if options["target"] is None:
+def _target_of(options: Mapping[str, Any]) -> Target | Targets:
+    """What is to be predicted."""
+    names = options["targets"]
+    if not names:
         raise click.UsageError("which column is to be predicted? Name it with --target")
-    if options["target"] in options["drop"]:
-        raise click.UsageError(f"the target {options['target']!r} cannot be dropped")
+    for i, name in enumerate(names):
+        if name in options["drop"]:
+            raise click.UsageError(f"the target {name!r} cannot be dropped")
+        if name in names[:i]:
+            raise click.UsageError(f"the target {name!r} is named twice")
+    if len(names) == 1:
+        return Target(names[0], options["task"], names[0] in options["nominal"])
+    if options["task"] == "classification" or {*names} & {*options["nominal"]}:
+        raise click.UsageError("several targets must be numbers")
+    return Targets(names)
 
 
 def _check_folder(path: str) -> None:
@@ -525,8 +565,15 @@ def _check_folder(path: str) -> None:
 HEADS = {
     "accuracy": ("accuracy", ".2%"), "macro_f1": ("macro F1", ".2%"),
     "log_loss": ("log loss", ".4f"), "mae": ("mean abs. error", ".5g"), "rmse": ("RMSE", ".5g"),
-    "r2": ("R2", ".4f"), "rows_per_second": ("rows/s", ",.0f"),
+    "r2": ("R2", ".4f"), "rows_per_second": ("rows/s", ",.0f"), "bytes": ("memory", ""),
 }  # fmt: skip
+
+
+def _head(name: str) -> tuple[str, str]:
+    """How a score is called and written; that of one of several targets has its name behind."""
+    kind, _, target = name.partition(" ")
+    head, form = HEADS[kind]
+    return f"{head} {target}".rstrip(), form
 
 
 def _report(title: str, run: Run, as_json: bool) -> None:
@@ -544,11 +591,11 @@ def _report(title: str, run: Run, as_json: bool) -> None:
     table = Table(box=box.SIMPLE_HEAD, title=f"{title}: {run.n_rows:,} rows", title_justify="left")
     table.add_column("model")
     for name in columns:
-        table.add_column(HEADS[name][0] if name in HEADS else "memory", justify="right")
+        table.add_column(_head(name)[0], justify="right")
     for model, values in found.items():
         cells = [
             utils.pretty.humanize_bytes(int(values[name])) if name == "bytes"
-            else format(values[name], HEADS[name][1]) if name in values else "-"
+            else format(values[name], _head(name)[1]) if name in values else "-"
             for name in columns
         ]  # fmt: skip
         table.add_row(model, *cells)
@@ -572,7 +619,7 @@ def _draw(title: str, run: Run, path: str) -> None:
     axes = figure.subplots()
     for trial in run.trials:
         values = trial.values()
-        key = "accuracy" if "accuracy" in values else "mae"
+        key = next(key for key in ("accuracy", "mae", "r2") if key in values)
         score = format(values[key], HEADS[key][1])
         n, means = trial.score.curve.points(window)
         axes.plot(n, means, label=f"{trial.name}\n{score}, {values['rows_per_second']:,.0f} rows/s")
@@ -611,17 +658,14 @@ def train(data: str, output: str, **options: Any) -> None:
     model, and --resume goes on from there. It skips the rows of a file that were learned before;
     what comes from standard input is all new.
     """
-    _check_target(options)
+    target = _target_of(options)
     _check_folder(output)
     checkpoint = Checkpoint(output, seconds=options["every"])
     saved, position = None, 0
     nominal: set[str] = set()
-    target = Target(options["target"], options["task"], options["target"] in options["nominal"])
     if options["resume"] and checkpoint.path.exists():
         saved, position, nominal = _saved(checkpoint, options)
-        task = "classification" if isinstance(saved, StreamTreeClassifier) else "regression"
-        texts = task == "classification" and any(type(each) is str for each in saved.labels)
-        target = Target(options["target"], task, texts)
+        target = _target_as_learned(saved, target)
     reader = Reader(data, reading_of(options, nominal))
 
     def make(task: str) -> dict[str, Any]:
@@ -654,12 +698,27 @@ def _ours(models: dict[str, Any]) -> dict[str, Any]:
     return models
 
 
+def _task_of(model: StreamTree) -> str:
+    return next(task for task, kind in KINDS.items() if isinstance(model, kind))
+
+
+def _target_as_learned(model: StreamTree, target: Target | Targets) -> Target | Targets:
+    """The target, read as it was when the model learned it."""
+    task = _task_of(model)
+    if isinstance(target, Targets) != (task == Targets.task):
+        raise click.UsageError(f"the model in the file predicts {task}")
+    if isinstance(target, Targets):
+        return target
+    texts = task == "classification" and any(type(each) is str for each in model.labels)
+    return Target(target.name, task, texts)
+
+
 def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int, set[str]]:
     """The model in the file, its position, and the columns that are categories to it."""
     found, _ = load_at(checkpoint.path)
     wanted = found.clone()
     if options["model"] or options["parameters"]:
-        task = "classification" if isinstance(found, StreamTreeClassifier) else "regression"
+        task = _task_of(found)
         names = [options["model"] or type(found).__name__]
         ((_, wanted),) = _ours(make_models(names, options["parameters"], task)).items()
     try:
@@ -821,9 +880,8 @@ def info(as_json: bool) -> None:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             versions[name] = "not installed"
-    tasks = dict.fromkeys(sorted(public_estimators()), "several numbers")
-    for task in KINDS:
-        tasks |= dict.fromkeys(estimators_of(task), task)
+    of = {name: task for task in KINDS for name in estimators_of(task)}
+    tasks = {name: of[name] for name in sorted(of)}
     if as_json:
         click.echo(json.dumps({"versions": versions, "models": tasks}))
         return

@@ -25,7 +25,7 @@ from typing import IO, Any
 
 import polars as pl
 
-__all__ = ["Chunk", "DataError", "Reader", "Reading", "Target", "advice"]
+__all__ = ["Chunk", "DataError", "Reader", "Reading", "Target", "Targets", "advice"]
 
 BLOCK_BYTES = 1 << 22  # some 20,000 rows of ten numbers: larger ones read no faster
 BLOCK_ROWS = 50_000
@@ -54,8 +54,8 @@ class Reading:
         Of a CSV; None finds out from its first line.
     header
         The names of the columns of a CSV without a header line.
-    target
-        The column to predict, None if there is none.
+    targets
+        The columns to predict, none if there are none.
     drop, nominal
         Columns to leave out, and those to take as categories though they look like numbers.
     learned_nominal
@@ -70,7 +70,7 @@ class Reading:
     format: str | None = None
     delimiter: str | None = None
     header: Sequence[str] | None = None
-    target: str | None = None
+    targets: Sequence[str] = ()
     drop: frozenset[str] = frozenset()
     nominal: frozenset[str] = frozenset()
     learned_nominal: frozenset[str] = frozenset()
@@ -88,14 +88,14 @@ class Chunk:
         A polars frame; or a list of dicts where a column has numbers and categories, or where rows
         came as dicts.
     y
-        The cells of the target, a polars series or a list; None without a target.
+        The cells of every target by its name, a polars series or a list.
     start
         The number of rows before the first.
 
     """
 
     X: Any
-    y: Any
+    y: dict[str, Any]
     start: int
 
     def __len__(self) -> int:
@@ -103,7 +103,8 @@ class Chunk:
 
     def __getitem__(self, rows: slice) -> Chunk:
         first = rows.indices(len(self))[0]
-        return Chunk(self.X[rows], None if self.y is None else self.y[rows], self.start + first)
+        y = {name: column[rows] for name, column in self.y.items()}
+        return Chunk(self.X[rows], y, self.start + first)
 
     def dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts."""
@@ -249,8 +250,7 @@ class Reader:
         twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
         if twice is not None:
             raise DataError(f"{self.name} has two columns with the name {twice!r}")
-        asked = [*([how.target] if how.target is not None else []), *how.nominal, *how.dates]
-        for name in asked:
+        for name in [*how.targets, *how.nominal, *how.dates]:
             if name not in names:
                 hint = "" if how.header else "; if it has no header line, give one with --header"
                 raise DataError(f"{self.name} has no column {name!r}: {advice(name, names)}{hint}")
@@ -273,8 +273,8 @@ class Reader:
         Strings of a CSV may be numbers; without a separator they are not.
         """
         how = self.how
-        y = None if how.target is None else _text(frame.get_column(how.target), how.missing)
-        features = frame.drop([*how.drop, *([how.target] if y is not None else [])], strict=False)
+        y = {name: _text(frame.get_column(name), how.missing) for name in how.targets}
+        features = frame.drop([*how.drop, *how.targets], strict=False)
         plain = features.select(
             name for name, kind in features.schema.items()
             if kind == pl.String and name not in self._nominal and name not in how.dates
@@ -345,7 +345,8 @@ class Reader:
         line = 0
         seen: set[str] = set()
         for block in blocks:
-            rows, y = [], []
+            rows: list[Any] = []
+            y: dict[str, list[Any]] = {name: [] for name in self.how.targets}
             for text in block.splitlines():
                 line += 1
                 if not text.strip():
@@ -356,14 +357,14 @@ class Reader:
                     raise DataError(f"{self.name}, line {line} is not JSON: {error}") from None
                 if type(row) is not dict:
                     raise DataError(f"{self.name}, line {line} is no object with names and values")
-                if self.how.target is not None:
-                    if self.how.target not in row and not seen:
+                for name, cells in y.items():
+                    if name not in row and not seen:
                         self._check_names(list(row))
-                    y.append(row.pop(self.how.target, None))
+                    cells.append(row.pop(name, None))
                 rows.append(self._row(row, line))
                 seen.update(row)
             if rows:
-                yield Chunk(rows, y if self.how.target is not None else None, 0)
+                yield Chunk(rows, dict(y), 0)
 
     def _row(self, row: dict[str, Any], line: int) -> dict[str, Any]:
         how = self.how
@@ -422,7 +423,7 @@ class Target:
 
     def read(self, chunk: Chunk, source: str) -> Any:
         """The labels of a chunk as a list, or its numbers as an array."""
-        y = chunk.y
+        y = chunk.y[self.name]
         series = pl.Series(y, strict=False, dtype=None) if isinstance(y, list) else y
         if series.null_count():
             row = chunk.start + int(series.is_null().arg_max() or 0) + 1
@@ -459,6 +460,27 @@ class Target:
                 f"{series[row]!r}, after whole numbers; --nominal {self.name} takes all as text"
             )
         return list(whole.to_list())
+
+
+class Targets:
+    """Several columns to predict, all of them numbers.
+
+    Parameters
+    ----------
+    names
+        Of the columns.
+
+    """
+
+    task = "several numbers"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.name = list(names)
+
+    def read(self, chunk: Chunk, source: str) -> Any:
+        """The numbers of a chunk as a polars frame, a column for every target."""
+        numbers = {name: Target(name, "regression").read(chunk, source) for name in self.name}
+        return pl.DataFrame(numbers)
 
 
 def _task_of(series: Any) -> str:

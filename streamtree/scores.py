@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ClassScore", "Curve", "NumberScore"]
+__all__ = ["ClassScore", "Curve", "NumberScore", "TargetsScore"]
 
 MIN_PROBABILITY = 1e-15  # a label thought impossible would make the mean log loss infinite
 CURVE_POINTS = 4096  # more than a picture shows
@@ -116,6 +116,11 @@ class NumberScore:
         self._mean += shift * n / self.n
         self.curve.add(errors)
 
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the numbers so far."""
+        return math.sqrt(self._spread / self.n) if self.n else 0.0
+
     def values(self) -> dict[str, float]:
         """The scores by name."""
         if not self.n:
@@ -125,3 +130,29 @@ class NumberScore:
             "rmse": math.sqrt(self._squared / self.n),
             "r2": 1.0 - self._squared / self._spread if self._spread else 0.0,
         }
+
+
+class TargetsScore:
+    """R2 of several numbers: that of each, and their mean."""
+
+    unit = "mean absolute error, in deviations"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.curve = Curve()
+        self.n = 0
+        self._scores = {name: NumberScore() for name in names}
+
+    def update(self, y: NDArray[np.float64], said: NDArray[np.float64]) -> None:
+        """Count numbers and what was said of them, shape (n_rows, n_targets)."""
+        self.n += len(y)
+        errors = np.zeros(len(y))
+        for i, score in enumerate(self._scores.values()):
+            score.update(y[:, i], said[:, i])
+            errors += np.abs(y[:, i] - said[:, i]) / (score.deviation or 1.0)
+        self.curve.add(errors / len(self._scores))
+
+    def values(self) -> dict[str, float]:
+        """The scores by name."""
+        each = {name: score.values()["r2"] for name, score in self._scores.items()}
+        mean = sum(each.values()) / len(each)
+        return {"r2": mean, **{f"r2 {name}": value for name, value in each.items()}}

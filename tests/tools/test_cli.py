@@ -445,3 +445,58 @@ def test_scores_do_not_depend_on_the_cut():
         score.update(part, np.zeros_like(part) + 1e6)
     r2 = 1 - ((numbers - 1e6) ** 2).mean() / numbers.var()
     assert score.values()["r2"] == pytest.approx(r2, rel=1e-6)
+
+
+# --------------------------------------------------------------------- several targets
+
+
+def several(n=500):
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(2, n))
+    return pl.DataFrame({"a": a, "b": b, "sum": a + b, "ten times": 10.0 * a})
+
+
+def test_several_targets_are_predicted_together():
+    frame = several()
+    frame.write_csv("data.csv")
+    frame.write_ndjson("data.jsonl")
+    targets = ["--target", "sum", "--target", "ten times"]
+    (found,) = scores("data.csv", *targets)
+    assert found["model"] == "NonGreedyTreeMultiTargetRegressor"
+    assert found["r2"] == pytest.approx((found["r2 sum"] + found["r2 ten times"]) / 2)
+    assert found["r2 sum"] > 0.5
+    # by dicts as by frames
+    (by_rows,) = scores("data.jsonl", *targets)
+    assert {k: v for k, v in by_rows.items() if "r2" in k} == {
+        k: v for k, v in found.items() if "r2" in k
+    }
+    out, _ = call("evaluate", "data.csv", *targets, "--quiet", "--plot", "picture.png",
+                  "--model", "nongreedy", "--model", "tree.ISOUPTreeRegressor")  # fmt: skip
+    assert "R2 ten times" in out
+    assert "river ISOUPTreeRegressor" in out
+    assert Path("picture.png").stat().st_size > 1000
+
+
+def test_a_model_of_several_targets_is_kept_and_goes_on():
+    several().write_csv("data.csv")
+    targets = ["--target", "sum", "--target", "ten times"]
+    call("train", "data.csv", *targets, "-o", "m.st", "--rows", 300, "--quiet")
+    call("train", "data.csv", *targets, "-o", "m.st", "--resume", "--quiet")
+    call("train", "data.csv", *targets, "-o", "whole.st", "--quiet")
+    assert Path("m.st").read_bytes() == Path("whole.st").read_bytes()
+    out, _ = call("predict", "m.st", "data.csv", "--drop", "sum", "--drop", "ten times")
+    assert out.splitlines()[0] == "sum,ten times"
+    assert len(out.splitlines()) == 501
+    err = complaint("train", "data.csv", "--target", "sum", "-o", "m.st", "--resume", code=2)
+    assert "predicts several numbers" in err
+
+
+def test_several_targets_must_be_numbers_and_different():
+    Path("data.csv").write_text("a,b,c\n1,x,3\n2,y,4\n")
+    both = ["--target", "a", "--target", "b"]
+    assert "not a number" in complaint("evaluate", "data.csv", *both)
+    for option in (["--nominal", "a"], ["--task", "classification"]):
+        assert "must be numbers" in complaint("evaluate", "d", *both, *option, code=2)
+    assert "named twice" in complaint("evaluate", "d", *both, "--target", "a", code=2)
+    assert "no model 'soft'" in complaint("evaluate", "data.csv", "--target", "a", "--target", "c",
+                                          "--model", "soft", code=2)  # fmt: skip

@@ -53,7 +53,7 @@ def rows_of(source, **how):
 
 def labels_of(source, task=None, nominal=False, **how):
     target = Target("y", task, nominal)
-    chunks = Reader(str(source), Reading(target="y", **how))
+    chunks = Reader(str(source), Reading(targets=["y"], **how))
     return [label for chunk in chunks for label in list(target.read(chunk, "file"))]
 
 
@@ -85,7 +85,7 @@ def test_a_csv_by_name_or_pipe_plain_or_compressed(tmp_path, piped, pack, end):
     data = pack(b"\xef\xbb\xbf" + TABLE.replace("\n", end).encode())
     (tmp_path / "data").write_bytes(data)
     for source in (tmp_path / "data", piped(data)):
-        assert_rows(rows_of(source, target="y"), ROWS)
+        assert_rows(rows_of(source, targets=["y"]), ROWS)
     assert labels_of(tmp_path / "data") == LABELS
 
 
@@ -95,8 +95,8 @@ def test_a_csv_of_another_delimiter(tmp_path, separator):
     table = csv.reader(io.StringIO(TABLE))
     with path.open("w", newline="") as file:
         csv.writer(file, delimiter=separator).writerows(table)
-    assert_rows(rows_of(path, target="y"), ROWS)
-    assert_rows(rows_of(path, target="y", delimiter=separator), ROWS)
+    assert_rows(rows_of(path, targets=["y"]), ROWS)
+    assert_rows(rows_of(path, targets=["y"], delimiter=separator), ROWS)
 
 
 def test_commas_are_points_between_semicolons(tmp_path):
@@ -110,12 +110,12 @@ def test_the_cut_into_chunks_changes_no_row(tmp_path, monkeypatch, size):
     path = tmp_path / "data.csv"
     path.write_text(TABLE + '5,"two\nlines ""q""",,,1\n\n6,a,,,0')
     expected = [*ROWS, {"a": 5.0, "b": 'two\nlines "q"'}, {"a": 6.0, "b": "a"}]
-    assert_rows(rows_of(path, target="y"), expected)
+    assert_rows(rows_of(path, targets=["y"]), expected)
     monkeypatch.setattr(reading, "BLOCK_BYTES", size)
-    chunks = list(Reader(str(path), Reading(target="y")))
+    chunks = list(Reader(str(path), Reading(targets=["y"])))
     assert len(chunks) > 1
     assert [chunk.start for chunk in chunks] == np.cumsum([0, *map(len, chunks)])[:-1].tolist()
-    assert_rows(rows_of(path, target="y"), expected)
+    assert_rows(rows_of(path, targets=["y"]), expected)
 
 
 def test_json_lines(tmp_path):
@@ -128,7 +128,7 @@ def test_json_lines(tmp_path):
     text = "\n\n".join(map(json.dumps, rows)).encode()
     for name, data in (("data.jsonl", text), ("data", text), ("d.ndjson.gz", gzip.compress(text))):
         (tmp_path / name).write_bytes(data)
-        assert_rows(rows_of(tmp_path / name, target="y"), ROWS)
+        assert_rows(rows_of(tmp_path / name, targets=["y"]), ROWS)
         assert labels_of(tmp_path / name) == LABELS
     found = rows_of(tmp_path / "data.jsonl", drop={"when"}, nominal={"a"})
     assert [row.get("a") for row in found] == ["1", "-2500.0", None, "4"]
@@ -158,7 +158,7 @@ def test_parquet(tmp_path, piped):
         {"a": 3, "kind": "u"},
     ]
     for source in (path, piped(path.read_bytes())):
-        assert_rows(rows_of(source, target="y"), expected)
+        assert_rows(rows_of(source, targets=["y"]), expected)
     assert labels_of(path) == ["p", "q", "p"]
 
 
@@ -234,7 +234,7 @@ def test_the_task_is_told_from_the_target(tmp_path, cells, task, expected):
     path.write_text("x,y\n" + "".join(f"1,{cell}\n" for cell in cells))
     assert labels_of(path) == expected
     target = Target("y")
-    target.read(next(iter(Reader(str(path), Reading(target="y")))), "file")
+    target.read(next(iter(Reader(str(path), Reading(targets=["y"])))), "file")
     assert target.task == task
     assert labels_of(path, task="classification", nominal=True) == cells
 
@@ -248,8 +248,8 @@ def test_the_task_is_told_from_the_target(tmp_path, cells, task, expected):
         (b"", {}, "no rows"),
         (b"a,b\n", {}, "no rows"),
         (b"a,a\n1,2\n", {}, "two columns with the name 'a'"),
-        (b"a,b\n1,2\n", {"target": "c"}, "no column 'c': there are 'a', 'b'"),
-        (b"amount,b\n1,2\n", {"target": "amont"}, "did you mean 'amount'?"),
+        (b"a,b\n1,2\n", {"targets": ["c"]}, "no column 'c': there are 'a', 'b'"),
+        (b"amount,b\n1,2\n", {"targets": ["amont"]}, "did you mean 'amount'?"),
         (b"a,b\n1,2\n", {"nominal": frozenset("z")}, "no column 'z'"),
         (b"a,b\n1,2\n3\n", {}, "line 3: expected 2 fields, found 1"),
         (b"a,b\n1,2\n3,4,5\n", {}, "line 3: expected 2 fields, found 3"),
@@ -262,7 +262,7 @@ def test_the_task_is_told_from_the_target(tmp_path, cells, task, expected):
         (b'{"a": 1}\n{"a": \n', {}, "line 2 is not JSON"),
         (b'{"a": 1}\n[1]\n', {}, "line 2 is no object"),
         (b'{"a": {"b": 1}}\n', {}, "'a' is dict"),
-        (b'{"a": 1}\n', {"target": "b"}, "no column 'b'"),
+        (b'{"a": 1}\n', {"targets": ["b"]}, "no column 'b'"),
         (b"a,d\n1,1.2.24\n", {"dates": {"d": "%Y-%m-%d"}}, "'d' holds '1.2.24', not a date"),
         (b'a,b\n1,"never closed\n', {}, "line 2: unexpected end of data"),
     ],
