@@ -88,6 +88,18 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
     def _new_core(self) -> Any:
         """An untrained core with the present parameters."""
 
+    def _get_params(self) -> dict[str, Any]:
+        """As river's, which reads the signature each time: of many models that costs the most."""
+        names = parameter_names(type(self))
+        if names is None:
+            return super()._get_params()  # type: ignore[no-any-return]
+        found = {}
+        for name in names:
+            value = getattr(self, name)
+            is_model = isinstance(value, base.Base)
+            found[name] = (type(value), value._get_params()) if is_model else value
+        return found
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Parameters reach the core when they may change, and refuse to when they may not."""
         if self._core is not None and name in (params := self._get_params()):
@@ -402,20 +414,28 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
             If the file cannot be written, or is no regular file.
 
         """
+        parts = self._file_parts(position)
+        _, _, state, _ = parts
+        modelfile.check_names(state)
+        # what `load` would refuse must not take the place of a good file
+        self._new_core().check_state(state)
+        modelfile.write(path, *parts)
+
+    def _file_parts(
+        self, position: int | None
+    ) -> tuple[str, dict[str, Any], dict[str, Any], int | None]:
+        """What a file keeps: class, parameters, state, position. TypeError if it cannot."""
         name = type(self).__name__
+        known = self._get_params()
         # in the order in which they were set, which pickle sees
-        parameters = {k: v for k, v in self.__dict__.items() if k in self._get_params()}
-        if public_estimators().get(name) is not type(self):
+        parameters = {k: v for k, v in self.__dict__.items() if k in known}
+        if not is_public(type(self)):
             raise TypeError(f"{name} is not an estimator of streamtree: no file can keep its code")
         for attribute in self.__dict__.keys() - parameters.keys():
             raise TypeError(f"{attribute!r} is no parameter of {name}: a file cannot keep it")
         if position is not None:
             position = check_integer("position", position, at_least=0, at_most=2**63 - 1)
-        state = self._core.snapshot()
-        modelfile.check_names(state)
-        # what `load` would refuse must not take the place of a good file
-        self._new_core().check_state(state)
-        modelfile.write(path, name, parameters, state, position)
+        return name, parameters, self._core.snapshot(), position
 
 
 class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
@@ -922,6 +942,21 @@ def public_estimators() -> dict[str, type[StreamTree]]:
         if kind.__module__.startswith("streamtree.") and not inspect.isabstract(kind):
             found[kind.__name__] = kind
     return found
+
+
+@functools.cache
+def parameter_names(estimator: type[StreamTree]) -> tuple[str, ...] | None:
+    """The names of an estimator's parameters; None if it takes any number of them."""
+    parameters = inspect.signature(estimator).parameters.values()
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return None
+    return tuple(p.name for p in parameters)
+
+
+@functools.cache
+def is_public(estimator: type[StreamTree]) -> bool:
+    """Whether a class is one of `public_estimators`."""
+    return public_estimators().get(estimator.__name__) is estimator
 
 
 def _pack(values: list[Any]) -> bytes:

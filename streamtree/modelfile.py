@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
+import hmac
 import io
 import json
 import math
@@ -18,6 +20,7 @@ import reprlib
 import secrets
 import stat
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
@@ -25,7 +28,7 @@ import numpy as np
 
 from streamtree._core.stream.features import Category, Shared
 
-__all__ = ["FORMAT_VERSION", "ModelFileError", "Pieces", "read", "write"]
+__all__ = ["FORMAT_VERSION", "ModelFileError", "Pieces", "pack", "read", "unpack", "write"]
 
 FORMAT = "streamtree model"
 FORMAT_VERSION = 1
@@ -151,19 +154,18 @@ def decoded(value: Any, depth: int = 0) -> Any:
 # ------------------------------------------------------------------------------- states
 
 
-def _packed(state: Any, arrays: dict[str, np.ndarray[Any, Any]], path: str) -> Any:
-    """A state as JSON; its arrays go to `arrays` under the names of their entries."""
+def _packed(state: Any, keep: Callable[[str, Any], Any], path: str) -> Any:
+    """A state as JSON; `keep` is given its arrays and returns what they go by."""
     if isinstance(state, np.ndarray):
-        arrays[f"{path}.npy"] = state
-        return {"array": f"{path}.npy"}
+        return {"array": keep(f"{path}.npy", state)}
     if isinstance(state, dict):
-        return {"dict": {k: _packed(v, arrays, f"{path}/{k}") for k, v in state.items()}}
+        return {"dict": {k: _packed(v, keep, f"{path}/{k}") for k, v in state.items()}}
     if isinstance(state, list):
-        return {"list": [_packed(v, arrays, f"{path}/{i}") for i, v in enumerate(state)]}
+        return {"list": [_packed(v, keep, f"{path}/{i}") for i, v in enumerate(state)]}
     return encoded(state, path)
 
 
-def _unpacked(state: Any, array: Callable[[str, bool], Any], depth: int = 0) -> Any:
+def _unpacked(state: Any, array: Callable[[Any, bool], Any], depth: int = 0) -> Any:
     """The state that `_packed` was given; `array` reads an entry, in pieces if it may."""
     if type(state) is dict and depth < MAX_NESTING and len(state) == 1:
         ((tag, inside),) = state.items()
@@ -206,11 +208,34 @@ def write(
 
     Raises TypeError, before anything is written, where a name, label or parameter cannot be kept.
     """
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+
+    def keep(name: str, array: Any) -> str:
+        arrays[name] = array
+        return name
+
+    header = _header(kind, parameters, state, position, keep)
+    header["arrays"] = {}
+    with _replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            header["arrays"][name] = _write_array(archive, name, array)
+        text = json.dumps(header, allow_nan=False)
+        with archive.open(_entry(HEADER), "w", force_zip64=len(text) >= 2**30) as out:
+            out.write(text.encode())
+
+
+def _header(
+    kind: str,
+    parameters: dict[str, Any],
+    state: dict[str, Any],
+    position: int | None,
+    keep: Callable[[str, Any], Any],
+) -> dict[str, Any]:
+    """What both forms say of a model; `keep` as in `_packed`."""
     from streamtree import __version__
 
     check_names(state)
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
-    header: dict[str, Any] = {
+    return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
         "streamtree_version": __version__,
@@ -220,15 +245,8 @@ def write(
             for name, value in parameters.items()
         },
         "position": position,
-        "state": _packed(state, arrays, "state"),
-        "arrays": {},
+        "state": _packed(state, keep, "state"),
     }
-    with _replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
-        for name, array in arrays.items():
-            header["arrays"][name] = _write_array(archive, name, array)
-        text = json.dumps(header, allow_nan=False)
-        with archive.open(_entry(HEADER), "w", force_zip64=len(text) >= 2**30) as out:
-            out.write(text.encode())
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
@@ -352,7 +370,7 @@ def refusing(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from error
 
 
-def _check_header(header: Any) -> None:
+def _check_header(header: Any, arrays: type = dict) -> None:
     if type(header) is not dict or header.get("format") != FORMAT:
         raise ModelFileError("its header is that of something else")
     version = header.get("format_version")
@@ -364,7 +382,7 @@ def _check_header(header: Any) -> None:
             f"{reprlib.repr(header.get('streamtree_version'))}; this version reads up to format "
             f"{FORMAT_VERSION}"
         )
-    expected = {"class": str, "parameters": dict, "state": dict, "arrays": dict}
+    expected = {"class": str, "parameters": dict, "state": dict, "arrays": arrays}
     for name, kind in expected.items():
         if type(header.get(name)) is not kind:
             raise ModelFileError(f"its header has no {name}")
@@ -421,12 +439,121 @@ def _fill(source: IO[bytes], array: np.ndarray[Any, Any], digest: Any) -> None:
         at += len(data)
 
 
+# ------------------------------------------------------------------------- compact form
+
+# A model in one piece of bytes, for the many that are put aside for a while: a mark, the digest of
+# what follows the seal, the seal (the same with a secret key, or zeros), the size of what was
+# compressed; then, by zlib, the size of the header, the header in JSON, and the arrays one behind
+# the other, each from a multiple of eight bytes on.
+MARK = b"stc1"
+DIGEST_BYTES = 16
+# zlib makes nothing more than about 1030 times as small
+MOST_GROWTH = 1100
+
+
+def pack(
+    kind: str,
+    parameters: dict[str, Any],
+    state: dict[str, Any],
+    position: int | None = None,
+    key: bytes = b"",
+) -> bytes:
+    """A model in the compact form; raises TypeError as `write` does.
+
+    With a secret key nobody else can make the digest.
+    """
+    arrays: list[Any] = []
+    kinds: dict[Any, int] = {}
+
+    def keep(name: str, array: Any) -> list[int]:
+        number = kinds.setdefault(array.dtype, len(kinds))
+        arrays.append(np.ascontiguousarray(array))
+        return [number, *array.shape]
+
+    header = _header(kind, parameters, state, position, keep)
+    header["arrays"] = [_descr(dtype) for dtype in kinds]
+    text = json.dumps(header, allow_nan=False, separators=(",", ":")).encode()
+    # arrays begin where numbers of eight bytes may
+    parts = [text, *(array.tobytes() for array in arrays)]
+    parts = [part + bytes(-len(part) % 8) for part in parts]
+    whole = b"".join([len(text).to_bytes(8, "little"), *parts])
+    body = len(whole).to_bytes(8, "little") + zlib.compress(whole, 1)
+    seal = _digest(body, key) if key else bytes(DIGEST_BYTES)
+    return MARK + _digest(body) + seal + body
+
+
+def unpack(data: bytes, key: bytes = b"") -> tuple[dict[str, Any], bool]:
+    """What `read` gives of a file, of bytes that `pack` gave; and whether it had the same key.
+
+    Raises ModelFileError.
+    """
+    with refusing("<bytes>"):
+        view = memoryview(data)
+        start = len(MARK) + 2 * DIGEST_BYTES
+        if view[: len(MARK)] != MARK or len(view) < start + 8:
+            raise ModelFileError("they begin like something else")
+        digests, body = bytes(view[len(MARK) : start]), view[start:]
+        if _digest(body) != digests[:DIGEST_BYTES]:
+            raise ModelFileError("their checksum is wrong")
+        is_own = bool(key) and hmac.compare_digest(_digest(body, key), digests[DIGEST_BYTES:])
+        size = int.from_bytes(view[start : start + 8], "little")
+        if size > MOST_GROWTH * len(view):
+            raise ModelFileError("they cannot hold as much as they say")
+        inflater = zlib.decompressobj()
+        whole = bytearray(inflater.decompress(view[start + 8 :], size + 1))
+        if len(whole) != size or not inflater.eof or inflater.unused_data:
+            raise ModelFileError("they hold more or less than they say")
+        at = 8 + int.from_bytes(whole[:8], "little")
+        header = json.loads(whole[8:at])
+        _check_header(header, arrays=list)
+        kinds = [_dtype(descr) for descr in header.pop("arrays")]
+        position = at + -at % 8
+
+        def array(entry: Any, in_pieces: bool) -> Any:
+            nonlocal position
+            number, *shape = entry
+            if not all(type(n) is int and 0 <= n < 2**62 for n in entry) or len(shape) > 3:
+                raise ModelFileError("an array has an impossible shape")
+            count = math.prod(shape)
+            n_bytes = count * kinds[number].itemsize
+            if position + n_bytes > size:
+                raise ModelFileError("an array ends too early")
+            found = np.frombuffer(whole, kinds[number], count, position) if n_bytes else (
+                np.empty(count, kinds[number])
+            )
+            position += n_bytes + -n_bytes % 8
+            return found.reshape(shape)
+
+        header["parameters"] = {k: decoded(v) for k, v in header["parameters"].items()}
+        header["state"] = _unpacked(header["state"], array)
+        if position != size:
+            raise ModelFileError("they hold more than their arrays")
+        return dict(header), is_own
+
+
+def _digest(data: Any, key: bytes = b"") -> bytes:
+    return hashlib.blake2b(data, digest_size=DIGEST_BYTES, key=key).digest()
+
+
+@functools.lru_cache(maxsize=256)
+def _descr(dtype: np.dtype[Any]) -> Any:
+    return np.lib.format.dtype_to_descr(dtype)
+
+
 def _dtype(descr: Any) -> np.dtype[Any]:
+    """The type of an array, of those that models have."""
+    if type(descr) is not list:
+        return _checked_dtype(descr)
+    return _checked_dtype(tuple(tuple(field) for field in descr))
+
+
+@functools.lru_cache(maxsize=256)
+def _checked_dtype(descr: Any) -> np.dtype[Any]:
     if type(descr) is str and descr in PLAIN:
         return np.dtype(descr)
-    if type(descr) is not list or not all(
-        type(field) is list and len(field) == 2 and type(field[0]) is str and field[1] in PLAIN
+    if type(descr) is not tuple or not all(
+        len(field) == 2 and type(field[0]) is str and type(field[1]) is str and field[1] in PLAIN
         for field in descr
     ):
         raise ModelFileError("an array has a type that no model has")
-    return np.dtype([(name, kind) for name, kind in descr])
+    return np.dtype(list(descr))

@@ -639,8 +639,12 @@ cdef void weigh(ModelState* state) noexcept nogil:
 
 
 cdef object floats(const float* values, Py_ssize_t n):
-    cdef const float[::1] view = <const float[:n]> values
-    return np.asarray(view).copy()
+    cdef Py_ssize_t i
+    copied = np.empty(n, dtype=np.float32)
+    cdef float[::1] view = copied
+    for i in range(n):
+        view[i] = values[i]
+    return copied
 
 
 cdef dict exported_state(const ModelState* state):

@@ -2,13 +2,19 @@
 
 cimport cython
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from streamtree._core.store.budget cimport counted, give_back, spacious
+from streamtree._core.store.state cimport export_records
 
 import numpy as np
 
 from streamtree._core.store.state import require
+
+
+cdef Link _blank
+memset(&_blank, 0, sizeof(Link))
+LINKS = np.asarray(<Link[:1]> &_blank).dtype
 
 
 @cython.final
@@ -100,7 +106,7 @@ cdef class TreeLinks:
 
     def state(self):
         """The links as a record array of shape (size,)."""
-        return np.asarray(<Link[:self.size]> self.links).copy()
+        return export_records(self.links, sizeof(Link), self.size, LINKS)
 
     def take_state(self, links):
         """Take over what `state` gave."""

@@ -6,6 +6,7 @@ shared of these checks is here; those of tables, links and scales are beside the
 every family adds its own.
 """
 
+from libc.math cimport isfinite
 from libc.string cimport memcpy
 
 import numpy as np
@@ -74,10 +75,22 @@ def check_counts(*numbers):
         require(type(number) is int and 0 <= number < 2**63, "a count is not a count")
 
 
+cdef bint are_finite(const double[:] values, double at_least) noexcept nogil:
+    cdef Py_ssize_t i
+    for i in range(values.shape[0]):
+        # false for NaN
+        if not (isfinite(values[i]) and values[i] >= at_least):
+            return False
+    return True
+
+
 def check_finite(records, *fields, at_least=-np.inf):
     """Check that fields of records, or a plain array, are finite and not below a bound."""
     for values in [records[field] for field in fields] if fields else [records]:
-        holds = np.isfinite(values).all() and (values >= at_least).all()
+        if values.dtype == np.float64 and values.ndim == 1:
+            holds = are_finite(values, at_least)
+        else:
+            holds = np.isfinite(values).all() and (values >= at_least).all()
         require(holds, f"{', '.join(fields) or 'an array'} out of range")
 
 

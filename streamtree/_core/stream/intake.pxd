@@ -26,6 +26,8 @@ cdef class Workspace:
     cdef Scratch* scratch       # the first of several where there are members of an ensemble
     cdef Py_ssize_t n_scratches
     cdef size_t memo_bytes
+    cdef list _memo_sizes
+    cdef bint _has_memos
     cdef int views
     cdef Py_ssize_t capacity
     cdef Py_ssize_t n_shares
@@ -33,6 +35,7 @@ cdef class Workspace:
     cdef bint repeats           # what was read last is what `row` was made of: nothing was written
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil
+    cdef int _reserve_memos(self) except -1
     cdef int reserve_shares(self, Py_ssize_t n) except -1 nogil
     cdef int make_views(self, ColumnScaler scaler) except -1 nogil
     cdef size_t n_bytes(self) noexcept nogil

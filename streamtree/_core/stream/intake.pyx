@@ -50,11 +50,9 @@ cdef class Workspace:
         self.views = views
         self.scratch = <Scratch*> zeroed(len(scratches) * sizeof(Scratch))
         self.n_scratches = len(scratches)
+        self._memo_sizes = [memo_size for _, memo_size in scratches]
         for i in range(self.n_scratches):
-            self.scratch[i].views, memo_size = scratches[i]
-            self.memo_bytes += memo_size
-            if memo_size:
-                self.scratch[i].memo = zeroed(memo_size)
+            self.scratch[i].views = scratches[i][0]
 
     def __dealloc__(self):
         cdef Scratch* scratch
@@ -105,10 +103,25 @@ cdef class Workspace:
         self.capacity = n
         return 0
 
+    cdef int _reserve_memos(self) except -1:
+        """Make room for memos, with the first row: models that wait for one are many."""
+        cdef Py_ssize_t i
+        cdef size_t size
+        for i in range(self.n_scratches):
+            size = self._memo_sizes[i]
+            if size and self.scratch[i].memo == NULL:
+                self.scratch[i].memo = zeroed(size)
+                self.memo_bytes += size
+        self._has_memos = True
+        return 0
+
     cdef int reserve_shares(self, Py_ssize_t n) except -1 nogil:
         """Make room for what the members of an ensemble, or leaves, say of n labels or targets."""
         cdef Scratch* scratch
         cdef Py_ssize_t i
+        if not self._has_memos:
+            with gil:
+                self._reserve_memos()
         if n <= self.n_shares or (self.n_scratches == 1 and not self.views & TABLE):
             return 0
         n += n // 2

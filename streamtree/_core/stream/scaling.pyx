@@ -20,6 +20,7 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.state cimport export_records
 from streamtree._core.stream.buffers cimport RowBuffer
 from streamtree._core.stream.row cimport View
 from streamtree._core.stream.scales cimport (
@@ -257,9 +258,7 @@ cdef class ColumnScaler:
 
     def snapshot(self):
         """The statistics as plain arrays and numbers, the same by whichever route they came."""
-        columns = np.empty(0, dtype=SCALE)
-        if self.size:
-            columns = np.asarray(<ColumnScale[:self.size]> self.columns).copy()
+        columns = export_records(self.columns, sizeof(ColumnScale), self.size, SCALE)
         columns["zeros"] += self._implied_rows
         return {"columns": columns, "rows": self.rows, "mean_norm": self.mean_norm}
 
