@@ -1,19 +1,56 @@
-"""The example programs, as a user runs them."""
+"""The example programs, as a user runs them: each says what it should, and no more than that."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
+# what is printed, and the bounds of the numbers in it
+SAID = {
+    "quickstart": (r"Accuracy: ([\d.]+)%", [(85, 100)]),
+    "pipeline": (
+        r"HoeffdingTreeClassifier Accuracy: ([\d.]+)%\nModelTreeClassifier Accuracy: ([\d.]+)%",
+        [(60, 85), (85, 100)],
+    ),
+    "csv_with_dates": (r"MAE: ([\d.]+)", [(3, 20)]),
+    "semicolons": (r"SoftTreeRegressor +[\d.]+ +[\d.]+ +(\S+)", [(0.5, 1)]),
+    "parquet_batches": (r"mean absolute error ([\d.]+) in (\d+) rows", [(3, 20), (4000, 4000)]),
+    "regression_interval": (r"(\d+)% of 4000 targets", [(80, 97)]),
+    "resume": (r"goes on at row (\d+)\ngoes on at row (\d+)", [(0, 0), (1000, 1000)]),
+    "explain": (r"(?:True|False), with probability ([\d.]+):[\s\S]*predicts", [(0.5, 1)]),
+    "importances": (r" ([\d.]+)%  [\w-]+\n[\s\S]*tree.svg", [(10, 100)]),
+    "grid_search": (r"([\d.]+) with \{", [(0.9, 1)]),
+    "frames_with_categories": (r"([\d.]+)% of the last 1000 hours", [(85, 100)]),
+}
+NEEDS = {
+    "semicolons": ["click", "polars", "rich"], "parquet_batches": ["polars"],
+    "importances": ["matplotlib"], "grid_search": ["sklearn"], "frames_with_categories": ["pandas"],
+}  # fmt: skip
+MOST_LINES = 25
 
 
-def test_quickstart(tmp_path):
+@pytest.mark.parametrize("name", SAID)
+def test_an_example_does_its_job(name, tmp_path):
+    for module in NEEDS.get(name, []):
+        pytest.importorskip(module)
     done = subprocess.run(
-        [sys.executable, str(EXAMPLES / "quickstart.py")],
+        [sys.executable, str(EXAMPLES / f"{name}.py")],
         cwd=tmp_path, capture_output=True, text=True, encoding="utf-8", timeout=120, check=False,
     )  # fmt: skip
-    assert done.returncode == 0
+    assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    name, _, score = done.stdout.partition(":")
-    assert name == "Accuracy"
-    assert float(score.strip().removesuffix("%")) > 70  # always saying the same class gives 14
+    pattern, bounds = SAID[name]
+    found = re.search(pattern, done.stdout)
+    assert found, done.stdout
+    for text, (low, high) in zip(found.groups(), bounds, strict=True):
+        assert low <= float(text) <= high, done.stdout
+
+
+def test_examples_are_short():
+    programs = {path.stem: path for path in EXAMPLES.glob("*.py")}
+    assert programs.keys() >= SAID.keys()
+    for name in SAID:
+        assert len(programs[name].read_text().splitlines()) <= MOST_LINES, name
