@@ -130,6 +130,13 @@ def _vw_linear(stream: Stream) -> Learner:
     return ByLines(VowpalWabbitRegressor(), stream)
 
 
+MOA_FORESTS = {
+    "ARF": "AdaptiveRandomForestClassifier",
+    "SRP": "StreamingRandomPatches",
+    "LeveragingBagging": "LeveragingBagging",
+}
+
+
 def _batch(name: str, make: Callable[[Stream], Any], module: str) -> list[Contestant]:
     return [
         Contestant(
@@ -156,11 +163,12 @@ CONTESTANTS: dict[str, Contestant] = {
         _vw("recall_tree", "vw"),
         _vw("oaa", "linear"),
         _river("river EFDT", "tree", cost=2),
-        _moa(
-            "ARF(10)", True, "forest", 3, with_ensemble("AdaptiveRandomForestClassifier", 10)
+        *(
+            _moa(
+                f"{short}({size})", True, "forest", 3 if size == 10 else 5, with_ensemble(name, size)
+            )
+            for short, name in MOA_FORESTS.items() for size in (10, 100)
         ),
-        _moa("SRP(10)", True, "forest", 3, with_ensemble("StreamingRandomPatches", 10)),
-        _moa("LeveragingBagging(10)", True, "forest", 3, with_ensemble("LeveragingBagging", 10)),
         _river("river AMF(10)", "forest", cost=4),
         _river("river ARF(10)", "forest", cost=4),
         *_batch("RandomForest", random_forest, "sklearn"),

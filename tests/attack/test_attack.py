@@ -5,6 +5,7 @@ import re
 import pytest
 from support.estimators import NAMES
 from support.isolated import run_isolated
+from support.marks import first_quick
 
 from attack.__main__ import ATTACKS
 
@@ -22,7 +23,7 @@ def attacked(name, n, seed, only=None, timeout=120):
     return run_isolated(code, timeout=timeout)
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", first_quick(ATTACKS))
 def test_a_few(name):
     print(attacked(name, QUICK[name], seed=5))
 

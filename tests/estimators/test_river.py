@@ -25,6 +25,7 @@ from river import (
     stream,
 )
 from support.estimators import ESTIMATORS
+from support.marks import VARIANT
 from support.streams import blobs
 
 from streamtree import LOMTreeClassifier, ModelTreeClassifier
@@ -39,7 +40,8 @@ def check_cases():
             for index, check in enumerate(checks.yield_checks(estimator(**params))):
                 seen[check.__name__] += 1
                 name = f"{estimator.__name__}({shown})-{check.__name__}-{seen[check.__name__]}"
-                yield pytest.param(estimator, number, index, id=name)
+                marks = VARIANT if number else ()
+                yield pytest.param(estimator, number, index, id=name, marks=marks)
 
 
 @pytest.mark.parametrize(("estimator", "number", "index"), list(check_cases()))

@@ -7,13 +7,17 @@ from river import base
 
 import streamtree
 from streamtree.base import StreamTree
+from support.marks import VARIANT
 from support.streams import blobs
 
 PUBLIC = [getattr(streamtree, name) for name in streamtree.__all__]
 ESTIMATORS = [item for item in PUBLIC if isinstance(item, type) and issubclass(item, StreamTree)]
 NAMES = [estimator.__name__ for estimator in ESTIMATORS]
 CASES = [
-    pytest.param(estimator, params, id=f"{estimator.__name__}-{number}")
+    pytest.param(
+        estimator, params, id=f"{estimator.__name__}-{number}",
+        marks=VARIANT if number else (),
+    )
     for estimator in ESTIMATORS
     for number, params in enumerate(estimator._unit_test_params())
 ]

@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from support.estimators import state_of
 from support.isolated import run_isolated
+from support.marks import first_quick
 from support.streams import as_dicts, blobs
 from support.threads import STATE_CALLS, outcome, trained, while_inside
 
@@ -102,7 +103,7 @@ def test_predictions_run_beside_predictions(name):
     assert np.array_equal(np.array(result, dtype=object), np.array(expected, dtype=object))
 
 
-@pytest.mark.parametrize("name", STATE_CALLS)
+@pytest.mark.parametrize("name", first_quick(STATE_CALLS))
 def test_the_state_is_not_read_while_it_changes(name):
     """Reading tables that another thread reallocates: an error at most, never a crash."""
     run_isolated(

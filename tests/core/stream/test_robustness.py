@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from support.marks import first_quick
 from support.programs import program
 
 from streamtree import ModelTreeClassifier, NonGreedyTreeMultiTargetRegressor, SoftTreeRegressor
@@ -24,7 +25,8 @@ TARGETS = [
 
 
 @pytest.mark.parametrize(
-    "estimator", robustness.CLASSIFIERS + robustness.REGRESSORS, ids=lambda e: e.__name__
+    "estimator", first_quick(robustness.CLASSIFIERS + robustness.REGRESSORS),
+    ids=lambda estimator: estimator.__name__,
 )
 def test_it_comes_back_to_what_it_was(estimator):
     disturbances = CELLS + UNITS + (TARGETS if estimator in robustness.REGRESSORS else [])

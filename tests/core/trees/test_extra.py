@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from reference.extratree import LARGEST, ReferenceExtraTree, name_hash
 from reference.lomtree import splitmix64
+from support.marks import first_quick
 
 from streamtree import ExtraTreeClassifier, ExtraTreeRegressor
 from streamtree._core.stream.features import Category
@@ -114,7 +115,9 @@ def numbered(labels):
     return [seen.setdefault(label, len(seen)) for label in labels]
 
 
-@pytest.mark.parametrize("settings", [{}, {"window": 150, "seed": 7, "shrinkage": 2.0}])
+@pytest.mark.parametrize(
+    "settings", first_quick([{"window": 150, "seed": 7, "shrinkage": 2.0}, {}])
+)
 @pytest.mark.parametrize("is_weighted", [False, True])
 def test_the_classifier_is_its_reference(settings, is_weighted):
     rows, labels = stream(700)
@@ -133,7 +136,7 @@ def test_the_classifier_is_its_reference(settings, is_weighted):
     assert model.n_nodes > 50
 
 
-@pytest.mark.parametrize("settings", [{}, {"window": 150, "seed": 7}])
+@pytest.mark.parametrize("settings", first_quick([{"window": 150, "seed": 7}, {}]))
 def test_the_regressor_is_its_reference(settings):
     rows, labels = stream(500, seed=2)
     rng = np.random.default_rng(3)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from reference.nongreedy import BIAS, ReferenceNonGreedyTree
 from river import datasets
 from river.datasets import synth
+from support.marks import first_quick
 from support.strategies import streams
 from support.strategies import values as any_values
 from support.streams import as_dicts, blobs, changing_rows, prequential_accuracy_many
@@ -32,7 +33,7 @@ ESTIMATORS = {
     "number": NonGreedyTreeRegressor,
     "numbers": NonGreedyTreeMultiTargetRegressor,
 }
-tasks = pytest.mark.parametrize("task", ESTIMATORS)
+tasks = pytest.mark.parametrize("task", first_quick(ESTIMATORS))
 # Relative: both sides add the same numbers in another order, and a few hundred steps carry the
 # rounding of one sum into the next.
 CLOSE = 1e-9
@@ -214,13 +215,7 @@ def test_every_step_equals_the_reference(task, algorithm, objective, inference):
     assert moved_splits(model) > 1
 
 
-# most of what several targets share with one is compared for one
-tasks_some_slow = pytest.mark.parametrize(
-    "task", ["classes", "number", pytest.param("numbers", marks=pytest.mark.slow)]
-)
-
-
-@tasks_some_slow
+@tasks
 @pytest.mark.parametrize(
     "params",
     [
@@ -278,7 +273,7 @@ def test_new_columns_new_classes_and_weights_as_in_the_reference(task, params):
     }
 
 
-@tasks_some_slow
+@tasks
 @pytest.mark.parametrize("kind", ["dense", "changing"])
 @pytest.mark.parametrize("objective", ["hope_and_fear", "surrogate"])
 @pytest.mark.parametrize("start", ["axis", "co2"])
@@ -312,7 +307,7 @@ def test_the_warm_up_equals_the_reference(task, algorithm, start, objective, kin
     ],
     ids=lambda params: ",".join(f"{k}={v}" for k, v in params.items()),
 )
-@tasks_some_slow
+@tasks
 def test_the_warm_up_equals_the_reference_for_other_settings(task, params):
     rows, targets = stream_of(task, "dense", n=110, seed=2)
     params = {"start": "co2", "warm_up": 80, "depth": 3, **params}
