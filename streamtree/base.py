@@ -72,7 +72,7 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
     # whether the weights of nodes are those of examples
     _counts_examples = True
     # parts of the snapshot that hold objects of the user
-    _packed = ("features", "labels", "targets")
+    _packed = ("features", "labels", "waiting_labels", "targets")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Let errors of the constructor name the class, and say what to use instead."""

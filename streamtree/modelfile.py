@@ -186,7 +186,10 @@ def _unpacked(state: Any, array: Callable[[Any, bool], Any], depth: int = 0) -> 
 
 def check_names(state: dict[str, Any]) -> None:
     """Raise for the first name or label that a file cannot keep."""
-    for kind, names in (("feature", "features"), ("label", "labels"), ("target", "targets")):
+    for kind, names in (
+        ("feature", "features"), ("label", "labels"), ("label", "waiting_labels"),
+        ("target", "targets"),
+    ):  # fmt: skip
         for name in state.get(names) or ():
             encoded(name, kind)
             # NaN equals nothing: it would come back as another one

@@ -30,6 +30,8 @@ cdef class Learner:
 
     cdef int look(self, Workspace workspace, const Example* example, bint zeros_implied,
                   Prediction* out) except -1 nogil
+    cdef int look_only(self, Workspace workspace, bint zeros_implied,
+                       Prediction* out) except -1 nogil
     cdef void foretell_before(self, Workspace workspace, const Example* example,
                               Prediction* out) noexcept nogil
     cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
@@ -57,7 +59,7 @@ cdef class Learner:
 
 
 cdef class Classifier(Learner):
-    cdef Examples _numbered(self, list labels, weights)
+    cdef Examples _numbered(self, list labels, weights, bint may_wait=*)
 
 
 cdef class Regressor(Learner):

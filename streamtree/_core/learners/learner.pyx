@@ -46,6 +46,10 @@ cdef enum:
     # of the bound on all memory: one part of so many for names, and one for labels
     NAMES_PART = 4
     LABELS_PART = 8
+    # Of the bytes for the tree so many for a label that is learned from the first row on, whether
+    # the labels before it ever came again or not; and a few such labels in any case.
+    BYTES_AT_ONCE = 131072
+    LEAST_AT_ONCE = 4
 
 
 cdef double as_weight(object w) except -1.0:
@@ -109,14 +113,15 @@ cdef class Learner:
     cdef int _set_bound(self) except -1:
         cdef object most = self._max_bytes
         if most is None:
-            self.intake.bound(None, None, None)
+            self.intake.bound(None, None, None, None)
             self.budget.limit(None)
             return 0
         left = most - most // NAMES_PART - most // LABELS_PART
         self.budget.limit(left)
         # in the tree, labels may take half
         self.intake.bound(
-            most // NAMES_PART, most // LABELS_PART, left // 2 // max(self.tree.label_bytes, 1)
+            most // NAMES_PART, most // LABELS_PART, left // 2 // max(self.tree.label_bytes, 1),
+            max(<object> LEAST_AT_ONCE, left // BYTES_AT_ONCE),
         )
         return 0
 
@@ -163,6 +168,8 @@ cdef class Learner:
         cdef bint is_new = example.label >= self.intake.context.n_labels
         cdef bint is_there = self.intake.is_made(workspace)
         cdef Prediction unasked
+        if example.label < 0 and example.targets == NULL:
+            return self.look_only(workspace, zeros_implied, out)
         if out == NULL and self.tree.is_judged:
             unasked.shares = NULL
             out = &unasked
@@ -187,6 +194,24 @@ cdef class Learner:
             self.intake.context.n_labels = example.label + 1
         self.intake.make_counted(workspace, is_there)
         return self.tree.learn(&workspace.row, example, workspace.scratch, out)
+
+    cdef int look_only(self, Workspace workspace, bint zeros_implied,
+                       Prediction* out) except -1 nogil:
+        """As `look`, of a row whose label has to come again: it counts for the scales only."""
+        cdef bint is_there = self.intake.is_made(workspace)
+        if out != NULL and self.intake.has_news(workspace):
+            self.intake.make_known(workspace)
+            self.foretell(self.intake.spare, out)
+            out = NULL
+        if out != NULL:
+            self.intake.make(workspace)
+            self.foretell(workspace, out)
+            is_there = True
+        elif not is_there:
+            workspace.raw.swap(workspace.incoming)
+        if self.intake.count(workspace, zeros_implied):
+            is_there = False
+        return self.intake.make_counted(workspace, is_there)
 
     cdef void foretell_before(self, Workspace workspace, const Example* example,
                               Prediction* out) noexcept nogil:
@@ -513,7 +538,6 @@ cdef class Classifier(Learner):
     cdef int learn_dict(self, x, y, w) except -1:
         """Learn one dict; every error is raised before anything changes."""
         cdef Intake intake = self.intake
-        cdef int32_t n_labels = self.intake.labels.size
         cdef Example example
         self.begin_learning()
         try:
@@ -524,28 +548,31 @@ cdef class Classifier(Learner):
             intake.read_new(x)
             if example.weight == 0.0:
                 return 0
-            example.label = self.intake.labels.add(y)
+            intake.labels.begin()
+            example.label = intake.labels.add(y, True)
             example.targets = NULL
-            self.tree.expect(example.label)
+            if example.label >= 0:
+                self.tree.expect(example.label)
             if intake.has_new_names():
                 try:
                     intake.commit(intake.own.incoming)
                 except BaseException:
-                    intake.labels.truncate(n_labels)
+                    intake.labels.undo()
                     raise
-            self.tree.approach(example.label)
+            if example.label >= 0:
+                self.tree.approach(example.label)
             return self.learn(intake.own, &example, False, NULL)
         finally:
             self.end_learning()
 
-    cdef Examples _numbered(self, list labels, weights):
+    cdef Examples _numbered(self, list labels, weights, bint may_wait=True):
         """Number the labels of a batch; one that is new and has no weight is not learned."""
         cdef Py_ssize_t i
         numbers = np.empty(len(labels), dtype=np.int32)
         cdef int32_t[::1] view = numbers
         for i in range(view.shape[0]):
             if weights is None or weights[i] > 0.0:
-                view[i] = self.intake.labels.add(labels[i])
+                view[i] = self.intake.labels.add(labels[i], may_wait)
             else:
                 view[i] = self.intake.labels.find(labels[i])
         return Examples(numbers, None, weights)
@@ -563,6 +590,7 @@ cdef class Classifier(Learner):
         numbers = shares = None
         self.begin_batch()
         try:
+            self.intake.labels.begin()
             if self.tree.max_labels:
                 self.check_labels(
                     labels if weights is None else
@@ -579,7 +607,11 @@ cdef class Classifier(Learner):
             )
         except BaseException as error:
             # those that no row has been learned of yet
-            self.intake.labels.truncate(self.intake.context.n_labels)
+            self.intake.labels.undo()
+            self._numbered(
+                labels[:self.rows_learned],
+                weights if weights is None else weights[:self.rows_learned],
+            )
             error.rows_learned = self.rows_learned
             raise
         finally:
@@ -588,15 +620,15 @@ cdef class Classifier(Learner):
 
     def grow(self, rows, list names, list first_rows, list labels, weights):
         """Grow the tree from a whole data set: a RowSource, or dicts."""
-        cdef int32_t n_labels = self.intake.labels.size
         self.begin_learning()
         try:
             self.check_labels(labels)
             try:
-                self.grow_rows(rows, names, first_rows, self._numbered(labels, weights))
+                self.intake.labels.begin()
+                self.grow_rows(rows, names, first_rows, self._numbered(labels, weights, False))
             except BaseException:
                 if not self.intake.scaler.rows:
-                    self.intake.labels.truncate(n_labels)
+                    self.intake.labels.undo()
                 raise
         finally:
             self.end_learning()
@@ -677,10 +709,10 @@ cdef class Classifier(Learner):
             self.end_learning()
 
     def _own_state(self):
-        return {"labels": list(self.intake.labels.labels)}
+        return self.intake.labels.state()
 
     def _take_own_state(self, state):
-        pass
+        self.intake.labels.take_state(state)
 
     def _check_outputs(self, state):
         return len(state["labels"])

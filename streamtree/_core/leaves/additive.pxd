@@ -11,6 +11,7 @@ from libc.stdint cimport int32_t
 
 from streamtree._core.store.tables cimport Table
 from streamtree._core.stream.row cimport EncodedRow
+from streamtree._core.stream.scales cimport ColumnScale
 
 
 cpdef enum:
@@ -72,7 +73,9 @@ cdef int meet(
 cdef int widen_tables(
     AdditiveModel* model, int32_t n_classes, int32_t n_columns, CopyRecord copy
 ) except -1 nogil
-cdef int clone_model(AdditiveModel* model, const AdditiveModel* source) except -1 nogil
+cdef int clone_model(
+    AdditiveModel* model, const AdditiveModel* source, const ColumnScale* scales
+) except -1 nogil
 cdef void free_model(AdditiveModel* model) noexcept nogil
 cdef size_t model_bytes(const AdditiveModel* model) noexcept nogil
 cdef dict exported_model(const AdditiveModel* model)

@@ -1,13 +1,15 @@
 """Making, growing and freeing the models declared in additive.pxd."""
 
 from libc.stdint cimport int32_t
-from libc.string cimport memset
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
 
 from streamtree._core.store.tables cimport (
     Table, TableExport, import_table, table_bytes, table_clone, table_count, table_find,
-    table_free, table_insert, table_locate, table_locate_all, table_reserve,
+    table_free, table_insert, table_locate, table_locate_all, table_reserve, table_sorted_slots,
 )
 from streamtree._core.stream.encoding cimport KNOTS
+from streamtree._core.stream.scales cimport ColumnScale, n_shown
 
 import numpy as np
 
@@ -15,6 +17,9 @@ from streamtree._core.store.state import check_finite, require
 from streamtree._core.store.tables import check_tables
 
 cdef float UNMET = -1e4
+
+cdef enum:
+    LEAST_SHOWN = 4         # values of a column that is not forgotten where memory is short
 
 cdef extern from "../kernels/additive.h":
     void add_scores "streamtree_add_scores"(
@@ -290,17 +295,60 @@ cdef int copy_table(
     return 0
 
 
-cdef int clone_model(AdditiveModel* model, const AdditiveModel* source) except -1 nogil:
-    """Make a model a copy of another; a copy that finds no memory is empty."""
+cdef int clone_model(
+    AdditiveModel* model, const AdditiveModel* source, const ColumnScale* scales
+) except -1 nogil:
+    """Make a model a copy of another; a copy that finds no memory is empty.
+
+    With `scales`, by column, it forgets the columns that have hardly come.
+    """
+    cdef int width = record_width(source.stride)
     free_model(model)
     with gil:
         try:
-            table_clone(&model.linear, &source.linear, record_width(source.stride))
-            table_clone(&model.knots, &source.knots, record_width(source.stride))
+            if scales == NULL:
+                table_clone(&model.linear, &source.linear, width)
+                table_clone(&model.knots, &source.knots, width)
+            else:
+                clone_frequent(&model.linear, &source.linear, width, scales, False)
+                clone_frequent(&model.knots, &source.knots, width, scales, True)
         except BaseException:
             free_model(model)
             raise
     model.stride = source.stride
+    return 0
+
+
+cdef inline bint is_frequent(int32_t key, const ColumnScale* scales, bint is_knot) noexcept nogil:
+    """Whether a part is the bias, or of a column that came more than a few times."""
+    cdef int32_t column = key // KNOTS if is_knot else key - 1
+    return column < 0 or n_shown(&scales[column]) >= LEAST_SHOWN
+
+
+cdef int clone_frequent(
+    Table* target, const Table* source, int width, const ColumnScale* scales, bint is_knot
+) except -1 nogil:
+    """Copy the records of frequent columns."""
+    cdef Py_ssize_t n, i, n_kept = 0
+    cdef int32_t slot, key, universe = 0
+    cdef int32_t* slots = table_sorted_slots(source, width, &n)
+    try:
+        for i in range(n):
+            key = slots[i] if source.keys == NULL else source.keys[slots[i]]
+            universe = key + 1
+            if is_frequent(key, scales, is_knot):
+                slots[n_kept] = slots[i]
+                n_kept += 1
+        table_reserve(target, width, n_kept, universe)
+        for i in range(n_kept):
+            key = slots[i] if source.keys == NULL else source.keys[slots[i]]
+            slot = table_insert(target, width, key, universe)
+            memcpy(
+                &target.records[<size_t> slot * width],
+                &source.records[<size_t> slots[i] * width], width * sizeof(double),
+            )
+    finally:
+        free(slots)
     return 0
 
 

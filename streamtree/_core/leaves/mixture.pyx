@@ -22,12 +22,15 @@ from streamtree._core.leaves.naivebayes cimport (
     learn_trust, new_bayes, prior_parts, write_prior,
 )
 from streamtree._core.splits.scoretest cimport Residuals
-from streamtree._core.store.budget cimport counted, counted_zeros, give_back, has_room, spacious
+from streamtree._core.store.budget cimport (
+    bytes_allowed, counted, counted_zeros, give_back, has_room, spacious,
+)
 from streamtree._core.store.tables cimport (
     TableExport, import_table, map_bytes, map_find, map_put, table_bytes, table_find, table_free,
     table_insert,
 )
 from streamtree._core.stream.row cimport ENCODED, Example, Prediction, Row, Scratch
+from streamtree._core.stream.scales cimport ColumnScale
 
 import numpy as np
 
@@ -56,6 +59,8 @@ cdef enum:
     # A model that meets its third class takes almost three times as much, beside what it was;
     # later ones take less.
     WIDER = 4
+    # a model is small, and copied as it is, if that many would find room
+    SMALL_PARTS = 256
 
 cdef float[RATES] RELATIVE_RATES = [1.0, 6.0]
 # of the sums of squared gradients, at every step of a model
@@ -126,10 +131,14 @@ cdef class MixtureLeaves(LeafModels):
         cdef ModelState* state = self.states[node]
         cdef ModelState* copy = new_state(False)
         cdef bint is_first = state.top == NULL
+        cdef const ColumnScale* scales = NULL
         cdef int expert
         self.clear(child)
         self.states[child] = copy
-        clone_model(&copy.model, &state.model)
+        # a column that came once would be in the copies of all leaves below
+        if self.bytes_of(node) > bytes_allowed() // SMALL_PARTS:
+            scales = self.context.scaler.columns
+        clone_model(&copy.model, &state.model, scales)
         copy.top = state if is_first else state.top
         copy.top.n_users += 1
         for expert in range(EXPERTS):
@@ -710,7 +719,7 @@ def check_saved(saved, n_columns, n_labels, max_classes):
         "records": rest["weights"].reshape(-1, 1), "capacities": np.zeros(1, dtype=np.int32),
     }
     check_tables(tables, 1, n_labels, 1)
-    check_finite(rest["weights"], at_least=np.nextafter(0, 1))
+    check_finite(rest["weights"], at_least=5e-324)
     known = label in rest["keys"] if len(rest["keys"]) else label == -1
     require(known, "the rest of a leaf model's classes")
     require(label == -1 or saved["rest_weight"] > 0.0, "the rest of a leaf model's classes")

@@ -26,6 +26,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from streamtree._core.stream.features import check_names
+from streamtree._core.stream.labels import check_label_state
 from streamtree._core.stream.scaling import check_scaler
 
 
@@ -191,14 +192,16 @@ cdef class Intake:
             + self.labels.n_bytes()
         )
 
-    cdef int bound(self, names, labels, n_labels) except -1:
+    cdef int bound(self, names, labels, n_labels, n_at_once) except -1:
         """Set how many bytes names may take, and labels, and how many these may be.
 
-        None: any number.
+        So many labels are learned from the first row on, whatever the others; further ones may have
+        to come again. None: any number.
         """
         self.features.most = UNBOUNDED if names is None else names
         self.labels.most = UNBOUNDED if labels is None else labels
         self.labels.most_labels = UNBOUNDED if n_labels is None else n_labels
+        self.labels.most_at_once = UNBOUNDED if n_at_once is None else n_at_once
         return 0
 
     # --------------------------------------------------------------------- rows of dicts
@@ -423,4 +426,6 @@ def check_intake(state):
     for names in ("labels", "targets"):
         if state.get(names) is not None:
             check_names(state[names], f"the {names}")
+    if state.get("labels") is not None:
+        check_label_state(state)
     check_scaler(state["scaler"], len(state["features"]))

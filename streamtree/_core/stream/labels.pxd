@@ -7,10 +7,22 @@ cdef class LabelIndex:
     cdef readonly int32_t size
     cdef int64_t most           # bytes that labels may take
     cdef int64_t most_labels
+    cdef int64_t most_at_once   # labels that are let in when they come first, whatever the others
     cdef int64_t _bytes
+    cdef bytearray _again       # by label: whether it came more than once
+    cdef int32_t n_once         # labels that came once only
+    cdef dict _waiting          # labels that came once and are not let in yet, the oldest first
+    cdef int32_t _size_before   # what `undo` goes back to
+    cdef dict _waiting_before   # None: nothing has changed
+    cdef list _marked
 
     cpdef object normalized(self, object label)
     cdef size_t n_bytes(self) noexcept nogil
     cdef int32_t find(self, object label) except -2
-    cdef int32_t add(self, object label) except -1
+    cdef int begin(self) except -1
+    cdef int undo(self) except -1
+    cdef int32_t add(self, object label, bint may_wait) except -2
+    cdef bint has_to_wait(self, object label) except -1
+    cdef int wait(self, object label) except -1
+    cdef int append(self, object label, bint came_before) except -1
     cdef int truncate(self, int32_t size) except -1

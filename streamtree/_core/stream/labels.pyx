@@ -10,10 +10,17 @@ import warnings
 
 import numpy as np
 
+from streamtree._core.store.state import require
+from streamtree._core.stream.features import check_names
+
 cdef enum:
     # what a label takes besides the object: its number, and entries of a dict and a list
     LABEL_BYTES = 128
     TOLD_OF_LABELS = 10     # a warning when they take one part of so many of what they may
+    # Labels have to wait where fewer than one part of so many came again: in a stream of labels that
+    # are met once each there is nothing to learn of them.
+    ONCE_PARTS = 2
+    MOST_WAITING = 256      # labels that are remembered until they come again
 
 
 cdef bint is_missing(object label) except -1:
@@ -43,11 +50,15 @@ cdef class LabelIndex:
     """
 
     def __cinit__(self, list labels=None):
-        self.most = self.most_labels = UNBOUNDED
+        self.most = self.most_labels = self.most_at_once = UNBOUNDED
         self._ids = {}
         self.labels = []
+        self._again = bytearray()
+        self._waiting = {}
+        self._marked = []
         for label in labels or ():
-            self.add(label)
+            self.add(label, False)
+        self.begin()
 
     def __len__(self):
         return self.size
@@ -78,32 +89,95 @@ cdef class LabelIndex:
         found = self._ids.get(label)
         return -1 if found is None else <int32_t> found
 
-    cdef int32_t add(self, object label) except -1:
-        """The number of a normalized label, appended if it is new."""
+    cdef int begin(self) except -1:
+        """Begin a call that may fail: `undo` goes back to here."""
+        self._size_before = self.size
+        self._waiting_before = None
+        if self._marked:
+            self._marked.clear()
+        return 0
+
+    cdef int undo(self) except -1:
+        """Forget what came since `begin`, without asking labels for their hashes."""
+        cdef int32_t number
+        for number in self._marked:
+            self._again[number] = 0
+            self.n_once += 1
+        self.truncate(self._size_before)
+        if self._waiting_before is not None:
+            self._waiting = self._waiting_before
+        return self.begin()
+
+    cdef int32_t add(self, object label, bint may_wait) except -2:
+        """The number of a normalized label, appended if it is new; -1 where it has to wait."""
         cdef int32_t number = self.find(label)
-        cdef int64_t size
-        if number < 0:
-            number = self.size
-            size = LABEL_BYTES + object_bytes(label)
-            if self._bytes + size > self.most or number >= self.most_labels:
-                raise ValueError(
-                    f"y: {reprlib.repr(label)} would be label number {number + 1}: max_bytes has "
-                    "room for no more"
-                )
-            if (
-                self._bytes <= self.most // TOLD_OF_LABELS < self._bytes + size
-                or number == self.most_labels // TOLD_OF_LABELS
-            ):
-                warnings.warn(
-                    f"y has had {number + 1} different labels, the last {reprlib.repr(label)}: "
-                    "those that find no room within max_bytes will be refused", stacklevel=2,
-                )
-            # the step that may raise comes first
-            self._ids[label] = number
-            self.labels.append(label)
-            self.size += 1
-            self._bytes += size
-        return number
+        cdef bint came_before
+        if number >= 0:
+            if not self._again[number]:
+                if number < self._size_before:
+                    self._marked.append(number)
+                self._again[number] = 1
+                self.n_once -= 1
+            return number
+        came_before = label in self._waiting
+        if may_wait and not came_before and self.has_to_wait(label):
+            self.wait(label)
+            return -1
+        self.append(label, came_before)
+        return self.size - 1
+
+    cdef bint has_to_wait(self, object label) except -1:
+        """Whether a label must come again before it is learned: most came only once so far."""
+        return (
+            self.size >= self.most_at_once
+            and ONCE_PARTS * <int64_t> self.n_once > (ONCE_PARTS - 1) * <int64_t> self.size
+        )
+
+    cdef int wait(self, object label) except -1:
+        """Remember a label for when it comes again; the oldest are forgotten."""
+        cdef dict waiting = self._waiting.copy() if self._waiting_before is None else self._waiting
+        if not waiting:
+            warnings.warn(
+                f"y has had {self.size + 1} different labels, most of them once, the last "
+                f"{reprlib.repr(label)}: those to come are learned from the second time on",
+                stacklevel=2,
+            )
+        waiting[label] = None
+        if len(waiting) > MOST_WAITING:
+            del waiting[next(iter(waiting))]
+        if self._waiting_before is None:
+            self._waiting_before, self._waiting = self._waiting, waiting
+        return 0
+
+    cdef int append(self, object label, bint came_before) except -1:
+        """Give a new label the next number, if there is room for it."""
+        cdef int32_t number = self.size
+        cdef int64_t size = LABEL_BYTES + object_bytes(label)
+        if self._bytes + size > self.most or number >= self.most_labels:
+            raise ValueError(
+                f"y: {reprlib.repr(label)} would be label number {number + 1}: max_bytes has "
+                "room for no more"
+            )
+        if (
+            self._bytes <= self.most // TOLD_OF_LABELS < self._bytes + size
+            or number == self.most_labels // TOLD_OF_LABELS
+        ):
+            warnings.warn(
+                f"y has had {number + 1} different labels, the last {reprlib.repr(label)}: "
+                "those that find no room within max_bytes will be refused", stacklevel=2,
+            )
+        if came_before:
+            if self._waiting_before is None:
+                self._waiting_before, self._waiting = self._waiting, self._waiting.copy()
+            del self._waiting[label]
+        # the step that may raise comes first
+        self._ids[label] = number
+        self.labels.append(label)
+        self._again.append(came_before)
+        self.size += 1
+        self.n_once += not came_before
+        self._bytes += size
+        return 0
 
     cdef int truncate(self, int32_t size) except -1:
         """Forget the labels from `size` on, without asking them for their hashes."""
@@ -111,4 +185,30 @@ cdef class LabelIndex:
             self._bytes -= LABEL_BYTES + object_bytes(self.labels.pop())
             self._ids.popitem()
             self.size -= 1
+            self.n_once -= not self._again.pop()
         return 0
+
+    def state(self):
+        """The labels, which of them came again, and those that wait to come again."""
+        return {
+            "labels": list(self.labels), "labels_came_again": np.array(self._again, dtype=bool),
+            "waiting_labels": list(self._waiting),
+        }
+
+    def take_state(self, state):
+        """Take over what `state` gave, for the same labels."""
+        self._again = bytearray(state["labels_came_again"].astype(np.uint8).tobytes())
+        self.n_once = self.size - sum(self._again)
+        self._waiting = dict.fromkeys(state["waiting_labels"])
+        self.begin()
+
+
+def check_label_state(state):
+    """Raise StateError unless the index can trust what is said beside the labels."""
+    waiting = state["waiting_labels"]
+    require(len(state["labels_came_again"]) == len(state["labels"]), "the labels that came again")
+    check_names(waiting, "the labels that wait")
+    require(
+        len(waiting) <= MOST_WAITING and not set(waiting) & set(state["labels"]),
+        "the labels that wait",
+    )

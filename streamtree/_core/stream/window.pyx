@@ -480,7 +480,7 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     require(not np.isinf(state["numbers"]).any(), "a value of the window")
     check_finite(state["list_values"])
     check_finite(state["targets"])
-    check_finite(state["weights"], at_least=np.nextafter(0, 1))
+    check_finite(state["weights"], at_least=5e-324)
     labels = state["labels"]
     known = labels == -1 if n_targets else (labels >= 0) & (labels < n_labels)
     require(known.all(), "a label of the window")

@@ -112,7 +112,7 @@ def test_many_classes():
     centers = rng.normal(size=(classes, 12)) * 5
     y = np.r_[rng.permutation(classes), rng.integers(classes, size=27_000)]
     X = centers[y] + rng.normal(size=(30_000, 12))
-    model = majority_tree()
+    model = majority_tree(max_bytes=None)
     model.learn_many(X, y)
     assert_tables_in_order(model)
     assert_survives_a_trip(model)

@@ -1,0 +1,143 @@
+"""Labels that come once each: what is learned of them is that they may come again."""
+
+import pickle
+import warnings
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from support.estimators import NAMES, as_batch
+from support.streams import as_dicts, blobs
+
+import streamtree
+from streamtree import ModelTreeClassifier
+
+pytestmark = pytest.mark.filterwarnings("ignore:y has had")
+CLASSIFIERS = [name for name in NAMES if name.endswith("Classifier")]
+SMALL = {"max_bytes": 10**6}
+
+
+def flood(n=400, seed=0):
+    """Rows of three classes, every other one under a label of its own."""
+    X, y = blobs(n, 3, features=4, spread=2.0, seed=seed)
+    return X, [f"class {y[i]}" if i % 2 else f"only {i}" for i in range(n)]
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_labels_that_come_once_are_left_out_in_loops_as_in_batches(name):
+    X, y = flood()
+    estimator = getattr(streamtree, name)
+    loop, batch, parts = (estimator(**estimator_settings(estimator)) for _ in range(3))
+    said = []
+    for x, label in zip(as_dicts(X), y, strict=True):
+        said.append(loop.predict_one(x))
+        loop.learn_one(x, label)
+    assert batch.test_then_learn_many(X, as_batch(y)).tolist() == said
+    for start in range(0, len(X), 17):
+        parts.learn_many(X[start:start + 17], y[start:start + 17])
+    assert pickle.dumps(loop) == pickle.dumps(batch) == pickle.dumps(parts)
+    kept = pickle.loads(pickle.dumps(loop))
+    assert pickle.dumps(kept) == pickle.dumps(loop)
+    if "max_bytes" in estimator_settings(estimator):
+        assert len(loop.labels) < 10
+        assert {"class 0", "class 1", "class 2"} <= set(loop.labels)
+
+
+def estimator_settings(estimator):
+    return SMALL if "max_bytes" in estimator()._get_params() else {}
+
+
+def test_a_label_that_comes_again_is_learned():
+    X, y = flood()
+    model = ModelTreeClassifier(**SMALL)
+    model.learn_many(X, y)
+    assert "late" not in model.labels
+    model.learn_one({0: 9.0}, "late")
+    assert "late" not in model.labels
+    assert "late" not in model.predict_proba_one({0: 9.0})
+    model.learn_one({0: 9.0}, "late")
+    assert model.labels[-1] == "late"
+
+
+def test_without_a_bound_or_below_it_every_label_is_learned_at_once():
+    for params in ({"max_bytes": None}, {}):
+        model = ModelTreeClassifier(**params)
+        model.learn_many(np.arange(40.0).reshape(-1, 1), list(range(40)))
+        assert model.labels == list(range(40))
+
+
+def test_many_labels_that_come_again_do_not_wait():
+    """A stream of many classes: at most a few rows of each are left out, at its beginning."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(100, size=3000)
+    model = ModelTreeClassifier(**SMALL)
+    model.learn_many(rng.normal(size=(3000, 2)), y.tolist())
+    assert sorted(model.labels) == list(range(100))
+
+
+def test_the_first_one_that_waits_is_told():
+    X, y = flood()
+    with pytest.warns(UserWarning, match=r"y has had \d+ different labels, most of them once, the "
+                                         r"last '.*': those to come are learned from the"):
+        ModelTreeClassifier(**SMALL).learn_many(X, y)
+
+
+class FailsLater(Mapping):
+    """A row that can be read once."""
+
+    def __init__(self, row):
+        self.row, self.times = row, 0
+
+    def __len__(self):
+        return len(self.row)
+
+    def __getitem__(self, name):
+        return self.row[name]
+
+    def __iter__(self):
+        self.times += 1
+        if self.times > 1:
+            raise KeyboardInterrupt
+        return iter(self.row)
+
+
+def test_a_batch_that_ends_early_leaves_the_labels_of_its_rows():
+    X, y = flood()
+    rows = as_dicts(X)
+    rows[300] = FailsLater(rows[300])
+    model, plain = ModelTreeClassifier(**SMALL), ModelTreeClassifier(**SMALL)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        model._core.learn_many(rows, [], [], y, None)
+    assert caught.value.rows_learned == 300
+    plain.learn_many(X[:300], y[:300])
+    assert pickle.dumps(model) == pickle.dumps(plain)
+
+
+def test_what_is_refused_changes_nothing():
+    X, y = flood()
+    model = ModelTreeClassifier(**SMALL)
+    model.learn_many(X, y)
+    before = pickle.dumps(model)
+    for x, label in (({0: float("inf")}, "only 398"), ({(1, object()): 1.0}, "new"), ({0: 1}, [])):
+        with pytest.raises((ValueError, TypeError)):
+            model.learn_one(x, label)
+    with pytest.raises((ValueError, TypeError)):
+        model.learn_many([[1.0]], ["new", "newer"])
+    model.learn_one({0: 1.0}, "unlearned", w=0.0)
+    assert pickle.dumps(model) == before
+
+
+def test_labels_of_a_warning_that_raises_are_not_learned():
+    X, y = flood()
+    model, plain = ModelTreeClassifier(**SMALL), ModelTreeClassifier(**SMALL)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for i, (x, label) in enumerate(zip(as_dicts(X), y, strict=True)):
+            try:
+                model.learn_one(x, label)
+            except UserWarning:
+                plain.learn_many(X[:i], y[:i])
+                assert pickle.dumps(model) == pickle.dumps(plain)
+                break
+        else:
+            pytest.fail("no warning")
