@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamtree._core.stream.features import Category
+from streamtree._core.stream.labels import MOST_WAITING
 from streamtree.base import StreamTree
 from streamtree.nongreedy import (
     NonGreedyTreeClassifier,
@@ -176,6 +177,7 @@ def _merged(states: list[State], base: State) -> State:
         merged["labels"], outputs = _union(
             [base["labels"], *(state["labels"] for state in states)]
         )
+        merged |= _merged_waiting(states, merged["labels"], outputs)
     else:
         n_targets = len(states[0]["shrinkage"])
         outputs = [np.arange(n_targets)] * (len(states) + 1)
@@ -183,6 +185,23 @@ def _merged(states: list[State], base: State) -> State:
         merged |= _merged_targets(states, base, shares)
     merged["tree"] = _merged_tree(states, base, shares, columns[1:], outputs)
     return merged
+
+
+def _merged_waiting(states: list[State], labels: list[Any], outputs: list[Array]) -> State:
+    """Which labels came more than once, and which wait to come again."""
+    again, times = np.zeros(len(labels), dtype=np.uint8), np.zeros(len(labels), dtype=int)
+    for state, numbers in zip(states, outputs[1:], strict=True):
+        again[numbers] |= state["labels_came_again"]
+        times[numbers] += 1
+    # what the start knew came once
+    times[outputs[0]] = 0
+    waiting = dict.fromkeys(label for state in states for label in state["waiting_labels"])
+    for label in labels:
+        waiting.pop(label, None)
+    return {
+        "labels_came_again": again | (times > 1).astype(np.uint8),
+        "waiting_labels": list(waiting)[-MOST_WAITING:],
+    }
 
 
 def _mean(shares: Array, values: list[Any]) -> float:

@@ -17,9 +17,11 @@ cdef enum:
     # what a label takes besides the object: its number, and entries of a dict and a list
     LABEL_BYTES = 128
     TOLD_OF_LABELS = 10     # a warning when they take one part of so many of what they may
-    # Labels have to wait where fewer than one part of so many came again: in a stream of labels that
-    # are met once each there is nothing to learn of them.
+    # Labels have to wait where fewer than one part of so many came again: of labels that are met
+    # once each there is nothing to learn.
     ONCE_PARTS = 2
+
+cpdef enum:
     MOST_WAITING = 256      # labels that are remembered until they come again
 
 
@@ -191,13 +193,13 @@ cdef class LabelIndex:
     def state(self):
         """The labels, which of them came again, and those that wait to come again."""
         return {
-            "labels": list(self.labels), "labels_came_again": np.array(self._again, dtype=bool),
+            "labels": list(self.labels), "labels_came_again": np.array(self._again),
             "waiting_labels": list(self._waiting),
         }
 
     def take_state(self, state):
         """Take over what `state` gave, for the same labels."""
-        self._again = bytearray(state["labels_came_again"].astype(np.uint8).tobytes())
+        self._again = bytearray(state["labels_came_again"].tobytes())
         self.n_once = self.size - sum(self._again)
         self._waiting = dict.fromkeys(state["waiting_labels"])
         self.begin()
@@ -206,7 +208,8 @@ cdef class LabelIndex:
 def check_label_state(state):
     """Raise StateError unless the index can trust what is said beside the labels."""
     waiting = state["waiting_labels"]
-    require(len(state["labels_came_again"]) == len(state["labels"]), "the labels that came again")
+    again = state["labels_came_again"]
+    require(len(again) == len(state["labels"]) and (again <= 1).all(), "the labels that came again")
     check_names(waiting, "the labels that wait")
     require(
         len(waiting) <= MOST_WAITING and not set(waiting) & set(state["labels"]),
