@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -61,12 +62,14 @@ class ClassScore:
 
     def update(self, y: Sequence[Any], said: Sequence[Any]) -> None:
         """Count labels and what was said of them, None where nothing was known."""
-        hits = [a == b for a, b in zip(y, said, strict=True)]
-        self.n += len(hits)
-        self._true.update(y)
-        self._said.update(said)
-        self._right.update(label for label, hit in zip(y, hits, strict=True) if hit)
-        self.curve.add(np.array(hits, dtype=np.float64))
+        self.n += len(y)
+        # few pairs, many rows
+        for (true, label), times in Counter(zip(y, said, strict=True)).items():
+            self._true[true] += times
+            self._said[label] += times
+            if true == label:
+                self._right[true] += times
+        self.curve.add(np.array(list(map(operator.eq, y, said)), dtype=np.float64))
 
     def update_loss(self, probabilities: NDArray[np.float64]) -> None:
         """Count the probabilities that were given to the true labels."""
