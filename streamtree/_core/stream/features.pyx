@@ -132,9 +132,14 @@ cdef double as_number(object key, object value) except? -1.0:
     if not isinstance(value, (int, float, np.number, np.bool_, Decimal)) or isinstance(
         value, (complex, np.complexfloating, np.timedelta64)
     ):
+        hint = ""
+        if hasattr(value, "isoformat") or isinstance(value, np.datetime64):
+            # seconds since 1970 alone would say nothing of days and weeks
+            hint = "; of a date give the parts that matter, such as hour and weekday, " \
+                   "and days since some day"
         raise TypeError(
             f"feature {key!r}: expected a number, a string or None, "
-            f"got {type(value).__name__}"
+            f"got {type(value).__name__}{hint}"
         )
     try:
         number = float(value)

@@ -608,3 +608,23 @@ def test_a_label_that_holds_nan_is_missing(label):
     with pytest.raises(ValueError, match="missing"):
         model.learn_one({"a": 1.0}, label)
     assert model.labels == []
+
+
+@pytest.mark.parametrize("when", [
+    datetime.datetime(2025, 1, 1, 12), datetime.date(2025, 1, 1), datetime.time(3),
+    np.datetime64("2025-01-01"),
+])  # fmt: skip
+def test_dates_are_refused_with_what_to_do(when):
+    model = ModelTreeClassifier()
+    with pytest.raises(TypeError, match=r"'when': .* give the parts .* hour and weekday"):
+        model.learn_one({"when": when}, 1)
+    with pytest.raises(TypeError) as caught:
+        model.learn_one({"when": [1]}, 1)
+    assert "weekday" not in str(caught.value)
+
+
+def test_frames_with_dates_are_refused_with_what_to_do():
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"when": [datetime.datetime(2025, 1, 1)] * 2, "a": [1.0, 2.0]})
+    with pytest.raises(TypeError, match=r"'when': .* give the parts"):
+        ModelTreeClassifier().learn_many(frame, [0, 1])
