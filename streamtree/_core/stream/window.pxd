@@ -47,11 +47,15 @@ cdef class Window:
     cdef int _grow(self) except -1 nogil
     cdef int _relay(self, int32_t capacity) except -1 nogil
     cdef int _add_columns(self, int32_t size) except -1 nogil
+    cdef int _add_category(self, int32_t column, int32_t group) except -1 nogil
+    cdef int64_t _last_name(self, int32_t first, int32_t size) noexcept nogil
+    cdef int _add_to_lists(self) except -1 nogil
     cdef int _reserve_columns(self, int32_t size) except -1 nogil
     cdef int _reserve_groups(self, int32_t size) except -1 nogil
     cdef int32_t _add_field(self, int32_t column, int32_t group, uint32_t name) except -1 nogil
     cdef void _rank(self, int32_t field) noexcept nogil
     cdef int _promote(self, int32_t column) except -1 nogil
+    cdef int32_t _next_to_promote(self, const View* listed) noexcept nogil
     cdef int _push_lists(self, const View* listed, int32_t slot) except -1 nogil
     cdef int _reserve_list(self, int64_t n) except -1 nogil
     cdef float list_value(self, int32_t slot, int32_t column) noexcept nogil

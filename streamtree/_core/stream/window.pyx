@@ -27,6 +27,9 @@ cdef enum:
     # so many features with categories are fields
     MANY_FIELDS = 1024
 
+# beyond all hashes of names
+cdef int64_t NO_NAME = 1 << 32
+
 # beyond these weights, sums in single precision would not stay finite, or positive
 cdef double LEAST_WEIGHT = 1e-6
 cdef double MOST_WEIGHT = 1e6
@@ -114,12 +117,11 @@ cdef class Window:
     cdef int _push_lists(self, const View* listed, int32_t slot) except -1 nogil:
         """Write the values of columns that are no fields to the list of a row."""
         cdef Py_ssize_t i
-        cdef int32_t column
+        cdef int32_t column = self._next_to_promote(listed)
         cdef int64_t end
-        for i in range(listed.n):
-            column = listed.columns[i]
-            if self.field_of[column] < 0 and self.context.scaler.columns[column].is_listed:
-                self._promote(column)
+        while column >= 0:
+            self._promote(column)
+            column = self._next_to_promote(listed)
         end = self.ends[self.slot_of(self.size - 1)] if self.size else 0
         self._reserve_list(end + listed.n - self.starts[self.slot_of(self.first())]
                            if self.size else listed.n)
@@ -132,6 +134,20 @@ cdef class Window:
                 end += 1
         self.ends[slot] = end
         return 0
+
+    cdef int32_t _next_to_promote(self, const View* listed) noexcept nogil:
+        """The first column of a row that is to become a field, -1 if there is none."""
+        cdef Py_ssize_t i
+        cdef int32_t column, found = -1
+        for i in range(listed.n):
+            column = listed.columns[i]
+            if (
+                self.field_of[column] < 0 and self.context.groups[column] < 0
+                and self.context.scaler.columns[column].is_listed
+                and (found < 0 or column < found)
+            ):
+                found = column
+        return found
 
     cdef float list_value(self, int32_t slot, int32_t column) noexcept nogil:
         cdef int64_t i, mask = self.list_capacity - 1
@@ -198,32 +214,64 @@ cdef class Window:
     # ---------------------------------------------------------------------------- columns
 
     cdef int _add_columns(self, int32_t size) except -1 nogil:
-        """Learn of the columns below `size`."""
-        cdef int32_t column, group, i
+        """Learn of the columns below `size`, those of one row.
+
+        Which of them are fields depends on their names, not on the order in which a row has them.
+        """
+        cdef int32_t column, group, first = self.n_columns
+        cdef int64_t last_name
         self._reserve_columns(size)
-        for column in range(self.n_columns, size):
+        for column in range(first, size):
             group = self.context.groups[column]
-            self.field_of[column] = -1
             if group >= 0:
-                if group >= self.n_groups:
-                    self._reserve_groups(group + 1)
-                if self.field_of_group[group] < 0 and self.n_fields < MANY_FIELDS:
-                    self.field_of_group[group] = self._add_field(
-                        -1, group, self.context.ties[column]
+                self._add_category(column, group)
+        last_name = self._last_name(first, size)
+        for column in range(first, size):
+            if self.context.groups[column] < 0:
+                self.field_of[column] = -1
+                if self.n_fields < FEW_FIELDS and self.context.hashes[column] <= last_name:
+                    self.field_of[column] = self._add_field(
+                        column, -1, self.context.hashes[column]
                     )
-                self.field_of[column] = self.field_of_group[group]
-            elif self.n_fields < FEW_FIELDS:
-                self.field_of[column] = self._add_field(column, -1, self.context.hashes[column])
             if self.field_of[column] < 0:
-                if self.n_listed_columns == 0:
-                    self.starts = <int64_t*> regrown(
-                        self.starts, self.capacity * sizeof(int64_t)
-                    )
-                    self.ends = <int64_t*> regrown(self.ends, self.capacity * sizeof(int64_t))
-                    for i in range(self.capacity):
-                        self.starts[i] = self.ends[i] = 0
-                self.n_listed_columns += 1
+                self._add_to_lists()
             self.n_columns = column + 1
+        return 0
+
+    cdef int _add_category(self, int32_t column, int32_t group) except -1 nogil:
+        """Give a category the field of its feature."""
+        if group >= self.n_groups:
+            self._reserve_groups(group + 1)
+        if self.field_of_group[group] < 0 and self.n_fields < MANY_FIELDS:
+            self.field_of_group[group] = self._add_field(-1, group, self.context.ties[column])
+        self.field_of[column] = self.field_of_group[group]
+        return 0
+
+    cdef int64_t _last_name(self, int32_t first, int32_t size) noexcept nogil:
+        """The hash up to which the names of new columns are those of fields, while there is room.
+        """
+        cdef int32_t column, room
+        cdef int64_t name, next_name, last_name = -1
+        for room in range(FEW_FIELDS - self.n_fields):
+            next_name = NO_NAME
+            for column in range(first, size):
+                name = self.context.hashes[column]
+                if self.context.groups[column] < 0 and last_name < name < next_name:
+                    next_name = name
+            if next_name == NO_NAME:
+                break
+            last_name = next_name
+        return last_name
+
+    cdef int _add_to_lists(self) except -1 nogil:
+        """One column more has its values in the lists."""
+        cdef int32_t i
+        if self.n_listed_columns == 0:
+            self.starts = <int64_t*> regrown(self.starts, self.capacity * sizeof(int64_t))
+            self.ends = <int64_t*> regrown(self.ends, self.capacity * sizeof(int64_t))
+            for i in range(self.capacity):
+                self.starts[i] = self.ends[i] = 0
+        self.n_listed_columns += 1
         return 0
 
     cdef int _reserve_columns(self, int32_t size) except -1 nogil:
@@ -285,8 +333,6 @@ cdef class Window:
         """Make a field of a column whose values lay in lists; what is there stays there, unread."""
         cdef int64_t row
         cdef int32_t slot, field
-        if self.context.groups[column] >= 0:
-            return 0
         field = self._add_field(column, -1, self.context.hashes[column])
         for row in range(self.first(), self.size):
             slot = self.slot_of(row)
@@ -342,9 +388,12 @@ cdef class Window:
             starts.append(starts[len(starts) - 1] + self.ends[slot] - self.starts[slot])
         end = self.ends[self.slot_of(self.size - 1)] if self.size else 0
         places = np.arange(end - starts[len(starts) - 1], end) & (self.list_capacity - 1)
+        columns = ints(self.list_columns, self.list_capacity)[places]
+        # by column, whatever the order in which a row had them
+        order = np.lexsort((columns, np.repeat(np.arange(len(slots)), np.diff(starts))))
         return (
-            np.array(starts, dtype=np.int64), ints(self.list_columns, self.list_capacity)[places],
-            floats(self.list_values, self.list_capacity)[places],
+            np.array(starts, dtype=np.int64), columns[order],
+            floats(self.list_values, self.list_capacity)[places[order]],
         )
 
     cdef int take_state(self, dict state) except -1:
@@ -480,7 +529,8 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     require(not np.isinf(state["numbers"]).any(), "a value of the window")
     check_finite(state["list_values"])
     check_finite(state["targets"])
-    check_finite(state["weights"], at_least=5e-324)
+    # as `push` bounds them, in single precision
+    check_finite(state["weights"], at_least=np.float32(LEAST_WEIGHT))
     labels = state["labels"]
     known = labels == -1 if n_targets else (labels >= 0) & (labels < n_labels)
     require(known.all(), "a label of the window")

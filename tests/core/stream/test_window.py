@@ -90,6 +90,7 @@ def test_a_column_that_most_rows_have_leaves_the_lists():
             x["often"] = i + 0.5
         model.learn_one(x, i % 2)
     window, names = window_of(model), model._core.features.names
-    assert window["field_of"][names.index("word 69")] == -1
+    # of the first row 64 became fields
+    assert (window["field_of"] == -1).sum() == 6
     assert window["field_of"][names.index("often")] >= 0
     assert cells_of(model, "often")[-50:].tolist() == [i + 0.5 for i in range(250, 300)]

@@ -166,6 +166,38 @@ def test_snapshots_while_it_grows_go_on():
     assert phases == {0, 1, 2}
 
 
+def wordy_stream(n, seed=5):
+    """Dicts of up to 120 columns out of 300, and a label that depends on a few of them."""
+    rng = np.random.default_rng(seed)
+    rows, labels = [], []
+    for _ in range(n):
+        words = rng.choice(300, size=int(rng.integers(3, 120)), replace=False)
+        x = {f"w{word}": float(rng.integers(1, 4)) for word in words}
+        # listed zeros make fields of some columns later
+        x |= {f"z{i}": 0.0 for i in rng.choice(8, size=3)}
+        rows.append(x)
+        labels.append(int(words.min()) % 3)
+    return rows, labels
+
+
+@pytest.mark.parametrize("estimator", [ExtraTreeClassifier, ExtraTreeRegressor])
+def test_no_order_of_keys_matters(estimator):
+    rows, labels = wordy_stream(260)
+    every = {name: 1.0 for x in rows for name in x}
+    models = [estimator(window=120) for _ in range(3)]
+    for model in models[:2]:
+        model.learn_one(every, 0)
+    # the third meets its columns in another order, which its file tells
+    models[2].learn_one(dict(reversed(every.items())), 0)
+    for x, y in zip(rows, labels, strict=True):
+        models[0].learn_one(x, y)
+        for model in models[1:]:
+            model.learn_one(dict(reversed(x.items())), y)
+        assert models[2].predict_one(x) == models[0].predict_one(x)
+    assert pickle.dumps(models[1]) == pickle.dumps(models[0])
+    assert models[0].n_nodes > 20
+
+
 def numbers_stream(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))

@@ -53,6 +53,7 @@ cdef class SplitSearch:
     cdef void _count_labels(self) noexcept nogil
     cdef void _count_numbers(self) noexcept nogil
     cdef bint _draw(self, uint64_t word, uint64_t* random, Column* column) noexcept nogil
+    cdef int32_t _draw_listed(self, int32_t slot, uint64_t word) noexcept nogil
     cdef void _gather_numbers(self, const float* numbers, Column* column) noexcept nogil
     cdef void _gather_category(self, const int32_t* codes, Column* column) noexcept nogil
     cdef void _gather_list(self, Column* column) noexcept nogil

@@ -10,7 +10,7 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free
 
-from streamtree._core.kernels.rng cimport below, fraction, next_random
+from streamtree._core.kernels.rng cimport below, fraction, next_random, splitmix64
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.window cimport Field, Window
 
@@ -175,7 +175,6 @@ cdef class SplitSearch:
     cdef bint _draw(self, uint64_t word, uint64_t* random, Column* column) noexcept nogil:
         """Choose a column and gather its values."""
         cdef int32_t choice = <int32_t> below(word, <int32_t> (self.width() + 0.5)), slot
-        cdef int64_t length, entry
         cdef const Field* field
         column.is_category = False
         if choice < self.window.n_fields:
@@ -193,16 +192,23 @@ cdef class SplitSearch:
             self._gather_category(field.codes, column)
             return True
         word = next_random(random)
-        slot = self.slots[below(word, self.n)]
-        length = self.window.ends[slot] - self.window.starts[slot]
-        if length == 0:
-            return False
-        entry = self.window.starts[slot] + <int64_t> (fraction(word) * length)
-        column.column = self.window.list_columns[entry & (self.window.list_capacity - 1)]
-        if self.window.field_of[column.column] >= 0:
+        column.column = self._draw_listed(self.slots[below(word, self.n)], word)
+        if column.column < 0 or self.window.field_of[column.column] >= 0:
             return False
         self._gather_list(column)
         return True
+
+    cdef int32_t _draw_listed(self, int32_t slot, uint64_t word) noexcept nogil:
+        """A random column of the list of a row, in whatever order they lie there; -1 for none."""
+        cdef int64_t i, mask = self.window.list_capacity - 1
+        cdef int32_t column, found = -1
+        cdef uint64_t key, least = 0
+        for i in range(self.window.starts[slot], self.window.ends[slot]):
+            column = self.window.list_columns[i & mask]
+            key = splitmix64(word ^ self.window.context.hashes[column])
+            if found < 0 or key < least:
+                found, least = column, key
+        return found
 
     cdef void _gather_numbers(self, const float* numbers, Column* column) noexcept nogil:
         cdef int32_t i
