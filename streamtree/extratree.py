@@ -14,10 +14,12 @@ from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.stream.features import Category
 from streamtree._core.trees.extra.tree import ExtraTree
 from streamtree.base import (
+    DEFAULT_BYTES,
     StreamTree,
     StreamTreeClassifier,
     StreamTreeRegressor,
     check_integer,
+    check_max_bytes,
     check_number,
     interval,
 )
@@ -36,6 +38,7 @@ class _ExtraTree(StreamTree):
 
     window: int
     shrinkage: float
+    max_bytes: int | None
     seed: int | None
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -55,12 +58,12 @@ class _ExtraTree(StreamTree):
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        return {"shrinkage"}
+        return {"shrinkage", "max_bytes"}
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {}
-        yield {"window": 100, "shrinkage": 2.0, "seed": 3}
+        yield {"window": 100, "shrinkage": 2.0, "max_bytes": 10**6, "seed": 3}
 
     @property
     def summary(self) -> dict[str, float]:
@@ -134,6 +137,10 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
     shrinkage
         From 0.01 to 1e6: the weight of what the node above predicts in what a node predicts,
         counted in examples. Single trees on noise like more.
+    max_bytes
+        At least 262,144, or None for no bound: the memory that all that was learned may take, the
+        window included. Where it does not suffice, nodes with few rows are not split, and then the
+        window has fewer rows.
     seed
         An integer from 0 to 2**64 - 1, which candidates to try; it also delays the first growth, so
         that the trees of an ensemble over seeds are not all grown at the same time. None is as
@@ -173,15 +180,22 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
     """
 
     def __init__(
-        self, window: int = 10_000, shrinkage: float = 1.0, seed: int | None = None
+        self,
+        window: int = 10_000,
+        shrinkage: float = 1.0,
+        max_bytes: int | None = DEFAULT_BYTES,
+        seed: int | None = None,
     ) -> None:
         self.window = window
         self.shrinkage = shrinkage
+        self.max_bytes = max_bytes
         self.seed = seed
         self._core = self._new_core()
 
     def _new_core(self) -> Classifier:
-        return Classifier(self._tree_maker(has_numbers=False)())
+        return Classifier(
+            self._tree_maker(has_numbers=False)(), max_bytes=check_max_bytes(self.max_bytes)
+        )
 
     def _said(self, state: dict[str, Any], said: Any, labels: list[int]) -> dict[str, Any]:
         if not len(said):
@@ -207,6 +221,10 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
     shrinkage
         From 0.01 to 1e6: the weight of what the node above predicts in what a node predicts,
         counted in examples.
+    max_bytes
+        At least 262,144, or None for no bound: the memory that all that was learned may take, the
+        window included. Where it does not suffice, nodes with few rows are not split, and then the
+        window has fewer rows.
     seed
         An integer from 0 to 2**64 - 1, which candidates to try; it also delays the first growth, so
         that the trees of an ensemble over seeds are not all grown at the same time. None is as
@@ -235,16 +253,23 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
     """
 
     def __init__(
-        self, window: int = 10_000, shrinkage: float = 1.0, seed: int | None = None
+        self,
+        window: int = 10_000,
+        shrinkage: float = 1.0,
+        max_bytes: int | None = DEFAULT_BYTES,
+        seed: int | None = None,
     ) -> None:
         self.window = window
         self.shrinkage = shrinkage
+        self.max_bytes = max_bytes
         self.seed = seed
         self._core = self._new_core()
 
     def _new_core(self) -> Regressor:
         make_tree = self._tree_maker(has_numbers=True)
-        return Regressor(make_tree(), make_tree=make_tree)
+        return Regressor(
+            make_tree(), make_tree=make_tree, max_bytes=check_max_bytes(self.max_bytes)
+        )
 
     def predict_one(
         self, x: dict[Any, Any], with_interval: bool = False, confidence_level: float = 0.9

@@ -15,8 +15,8 @@ MASK = 2**64 - 1
 LARGEST = np.finfo(np.float32).max
 MOST_KEPT = 16
 FIRST_GROWTH = 100
-PARTS, MOST_LEVELS, STEP, DRAWS = 12, 40, 16, 4
-REPLAYED = 8
+PARTS, MOST_LEVELS, STEP, DRAWS, CHUNK = 12, 40, 16, 4, 512
+REPLAYED, SEARCH = 8, 3
 ROWS_BETWEEN = 4
 LEAST_PART = 1e-12
 
@@ -143,24 +143,25 @@ class ReferenceExtraTree:
             self.count_in(node, i)
             node = node.parent
         leaf.keep(i)
-        self.extend(leaf)
+        return self.extend(leaf)
 
     def capacity(self):
         return self.window + (self.window + 3) // 4
 
     def extend(self, leaf):
+        """Split a leaf by the rows that it has kept, if it is time; returns whether it was."""
         leaf.since = min(leaf.since + 1, 255)
         if not self.numbers and len(leaf.counts) < 2:
-            return
+            return False
         if leaf.since < ROWS_BETWEEN or len(leaf.kept) < (10 if self.numbers else 6):
-            return
+            return False
         leaf.since = 0
         kept = [i for i in leaf.kept if i >= len(self.rows) - self.capacity()]
         if len(kept) < 2:
-            return
+            return False
         search = Search(self, kept)
         if search.is_pure:
-            return
+            return False
         for _ in range(math.ceil(12 * math.sqrt(len(self.rows[0])))):
             if search.is_done:
                 break
@@ -170,6 +171,7 @@ class ReferenceExtraTree:
                 for i in part:
                     self.count_in(child, i)
                     child.keep(i)
+        return True
 
     def split(self, node, search):
         """Make the children of a node; returns them, each with its rows."""
@@ -192,12 +194,14 @@ class ReferenceExtraTree:
         elif self.growth.due is not None:
             self.growth.run()
         else:
-            for _ in range(REPLAYED):
+            effort = 0
+            while effort < REPLAYED:
                 if self.growth.next_row == size:
                     self.root, self.growth = self.growth.root, None
                     break
                 i = self.growth.next_row
-                self.count(self.leaf(self.rows[i], self.growth.root), i)
+                searched = self.count(self.leaf(self.rows[i], self.growth.root), i)
+                effort += 1 + SEARCH * searched
                 self.growth.next_row += 1
 
 
@@ -233,7 +237,10 @@ class Growth:
         stack = [(self.root, rows)]
         while stack:
             node, rows = stack.pop()
-            yield len(rows)
+            yield from chunks(rows)
+            if tree.numbers and len(rows) > CHUNK:
+                # once more, around their mean
+                yield from chunks(rows)
             search = Search(tree, rows)
             if tree.numbers:
                 node.weight, node.mean = np.float32(search.total), search.mean
@@ -246,14 +253,40 @@ class Growth:
                 continue
             tried = drawn = 0
             while not search.is_done and tried < m and drawn < DRAWS * m:
+                drawn += 1
+                if len(rows) > CHUNK:
+                    tried += yield from self.considered(search)
+                    continue
                 yield 2 * len(rows)
                 tried += search.consider(self.random, between_rows=False)
-                drawn += 1
-            yield len(rows) if search.best else 0
+            if search.best:
+                yield from chunks(rows)
+            else:
+                yield 0
             if search.best:
                 stack += tree.split(node, search)[::-1]
             else:
                 node.kept = rows[-MOST_KEPT:]
+
+    def considered(self, search):
+        """As `consider`, of many rows: their values are read, and then weighed, in chunks."""
+        counts = chunks(search.rows)
+        yield next(counts)
+        choice = search.chosen(self.random)
+        if choice is None:
+            return False
+        yield from counts
+        candidate = search.drawn(*choice, self.random, between_rows=False)
+        if candidate is not None:
+            yield from chunks(search.rows)
+            search.compare(candidate)
+        return candidate is not None
+
+
+def chunks(rows):
+    """How many rows the steps over these look at."""
+    for first in range(0, len(rows), CHUNK):
+        yield min(CHUNK, len(rows) - first)
 
 
 class Search:
@@ -278,25 +311,41 @@ class Search:
 
     def consider(self, random, between_rows):
         """Draw a candidate; returns whether it splits the rows."""
-        word = random.word()
-        candidate = self.drawn(word, random, between_rows)
+        choice = self.chosen(random)
+        candidate = choice and self.drawn(*choice, random, between_rows)
         if candidate is None:
             return False
+        self.compare(candidate)
+        return True
+
+    def compare(self, candidate):
+        """Compare a candidate with the best so far."""
         score = self.score_of(candidate)
         column, threshold, missing_right, right_heavier = candidate
         if score > self.score:
             if missing_right is None:
                 missing_right = right_heavier()
             self.best, self.score = (column, threshold, missing_right), score
-        return True
 
-    def drawn(self, word, random, between_rows):
-        rows = [self.tree.rows[i] for i in self.rows]
-        column = below(word, len(rows[0]))
-        cells = [row[column] for row in rows]
+    def cells(self, column):
+        return [self.tree.rows[i][column] for i in self.rows]
+
+    def chosen(self, random):
+        """A column and maybe a category; the word that was drawn for it comes first."""
+        word = random.word()
+        column = below(word, len(self.tree.rows[0]))
+        cells, category = self.cells(column), None
         if cells[0] is None or isinstance(cells[0], str):
             category = cells[below(random.word(), len(cells))]
-            if category is None or all(cell == category for cell in cells):
+            if category is None:
+                return None
+        return word, column, category
+
+    def drawn(self, word, column, category, random, between_rows):
+        """A candidate for a column, None where it does not split the rows."""
+        cells = self.cells(column)
+        if category is not None:
+            if all(cell == category for cell in cells):
                 return None
             return column, category, None, lambda: self.is_right_heavier(column, category)
         there = [cell for cell in cells if cell == cell]

@@ -3,16 +3,28 @@
 cimport cython
 
 from streamtree._core.ensembles.ensemble cimport Ensemble, MeanPool
+from streamtree._core.store.budget cimport bytes_allowed
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Row, Scratch
 from streamtree._core.stream.window cimport Window
+from streamtree._core.trees.extra.growth cimport IDLE
+from streamtree._core.trees.extra.tree cimport ExtraTree, bytes_of_each, left_of
 
 from streamtree._core.stream.window import check_window
 
 
+cdef enum:
+    # one of so many trees may grow at a time
+    GROWING_PARTS = 3
+
+
 @cython.final
 cdef class ExtraTrees(MeanPool):
-    """The mean of trees that grow from the window; it lets every row in once."""
+    """The mean of trees that grow from the window; it lets every row in once.
+
+    The trees share alike in what the window leaves of the bound on memory. Some of them may grow at
+    a time; the others wait for them, so that there need not be room for all to grow at once.
+    """
 
     cdef Window window
     cdef bint has_numbers
@@ -27,11 +39,25 @@ cdef class ExtraTrees(MeanPool):
 
     cdef int teach(self, const Row* row, const Example* example, Scratch* scratch,
                    bint asks) except -1 nogil:
+        self.window.most = bytes_allowed() // 2
         self.window.push(row, example)
+        self._share()
         return Ensemble.teach(self, row, example, scratch, asks)
 
-    cdef size_t n_bytes(self) noexcept nogil:
-        return Ensemble.n_bytes(self) + self.window.n_bytes()
+    cdef void _share(self) noexcept nogil:
+        """Tell all members what they may take, and those that are due to grow who may begin."""
+        cdef Py_ssize_t m, most_growing = (self.n_members + GROWING_PARTS - 1) // GROWING_PARTS
+        cdef Py_ssize_t n_growing = 0
+        cdef bint may_begin
+        cdef size_t each = bytes_of_each(
+            left_of(bytes_allowed(), self.window.n_bytes()), max(self.n_members, 1), most_growing
+        )
+        for m in range(self.n_members):
+            n_growing += (<ExtraTree> self.trees[m]).growth.phase != IDLE
+        for m in range(self.n_members):
+            may_begin = n_growing < most_growing and (<ExtraTree> self.trees[m]).is_due()
+            n_growing += may_begin
+            (<ExtraTree> self.trees[m]).allow(each, may_begin)
 
     cdef dict own_state(self):
         return {"window": self.window.state()}

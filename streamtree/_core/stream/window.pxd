@@ -17,7 +17,8 @@ cdef struct Field:
 
 cdef class Window:
     cdef Context context
-    cdef readonly int32_t length        # rows that trees grow from
+    cdef readonly int32_t length        # rows that trees grow from, if there is room for them
+    cdef size_t most                    # bytes that it may take
     cdef int32_t capacity               # rows that have a slot
     cdef int64_t size                   # rows that have come
     cdef Field* fields
@@ -44,20 +45,29 @@ cdef class Window:
     cdef int bind(self, Context context) except -1
     cdef int push(self, const Row* row, const Example* example) except -1 nogil
     cdef int32_t full_capacity(self) noexcept nogil
-    cdef int _grow(self) except -1 nogil
-    cdef int _relay(self, int32_t capacity) except -1 nogil
+    cdef size_t _slot_bytes(self) noexcept nogil
+    cdef int32_t most_slots(self, int32_t more_fields) noexcept nogil
+    cdef int64_t _most_entries(self) noexcept nogil
+    cdef int64_t n_entries(self) noexcept nogil
+    cdef int _shrink(self, int32_t capacity) except -1 nogil
+    cdef void _move_words(self, int32_t* words, int32_t capacity, int32_t* spare) noexcept nogil
+    cdef void _move_pairs(self, int64_t* pairs, int32_t capacity, int64_t* spare) noexcept nogil
+    cdef int _resize(self, int32_t capacity) except -1 nogil
     cdef int _add_columns(self, int32_t size) except -1 nogil
     cdef int _add_category(self, int32_t column, int32_t group) except -1 nogil
     cdef int64_t _last_name(self, int32_t first, int32_t size) noexcept nogil
     cdef int _add_to_lists(self) except -1 nogil
-    cdef int _reserve_columns(self, int32_t size) except -1 nogil
     cdef int _reserve_groups(self, int32_t size) except -1 nogil
-    cdef int32_t _add_field(self, int32_t column, int32_t group, uint32_t name) except -1 nogil
+    cdef void _drop_lists(self) noexcept nogil
+    cdef bint _has_room_for_field(self) except -1 nogil
+    cdef int32_t _put_field(self, int32_t column, int32_t group, uint32_t name) except -1 nogil
+    cdef int32_t _add_field(self, int32_t column, int32_t group, uint32_t name) except -2 nogil
     cdef void _rank(self, int32_t field) noexcept nogil
-    cdef int _promote(self, int32_t column) except -1 nogil
+    cdef bint _promote(self, int32_t column) except -1 nogil
     cdef int32_t _next_to_promote(self, const View* listed) noexcept nogil
-    cdef int _push_lists(self, const View* listed, int32_t slot) except -1 nogil
-    cdef int _reserve_list(self, int64_t n) except -1 nogil
+    cdef int _push_list(self, const View* listed) except -1 nogil
+    cdef int64_t _make_room_for_list(self, const View* listed) except -1 nogil
+    cdef int _lay_lists(self, int64_t least) except -1 nogil
     cdef float list_value(self, int32_t slot, int32_t column) noexcept nogil
     cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self)
@@ -71,8 +81,11 @@ cdef class Window:
         return self.size - self.capacity if self.size > self.capacity else 0
 
     cdef inline int32_t n_rows(self) noexcept nogil:
-        """How many rows a tree that begins to grow now grows from."""
-        return <int32_t> self.size if self.size < self.length else self.length
+        """How many rows a tree that begins to grow now grows from: they stay while it grows."""
+        cdef int64_t slots = self.capacity
+        if self.size <= self.capacity:
+            slots = max(slots, <int64_t> self.most_slots(0))
+        return <int32_t> min(self.size, slots * 4 // 5)
 
     cdef inline int64_t row_of(self, uint32_t number) noexcept nogil:
         """A row by the lower half of its number, -1 if it has left the window."""

@@ -3,14 +3,19 @@
 Every row has a number, from 0 on, and while it can be read a slot. A column that most rows have is
 a field, an array by slot; so are the categories of one feature. What is left, the words of sparse
 rows, lies in a list for every row.
+
+Where `most` bytes do not suffice it has fewer rows, and if that were too few, fewer fields. How
+much it takes follows from its state alone.
 """
 
 cimport cython
 from libc.math cimport NAN
 from libc.stdint cimport int32_t, int64_t, uint32_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport free
+from libc.string cimport memcpy
 
-from streamtree._core.store.memory cimport raise_no_memory, regrown
+from streamtree._core.store.budget cimport counted, give_back, spacious
+from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Row, View
 from streamtree._core.stream.table cimport narrowed
@@ -22,13 +27,21 @@ from streamtree._core.store.state import check_counts, check_finite, check_rows,
 cdef enum:
     FIRST_SLOTS = 320
     FIRST_ENTRIES = 1024
+    # rather than fewer rows than these slots are for, columns have no field
+    LEAST_SLOTS = 125
+    # lists are laid anew where they fill less than one part of so many of their ring
+    SPARSE_PARTS = 16
     # so many columns are fields whatever they hold; of more, those whose zeros are listed
     FEW_FIELDS = 64
     # so many features with categories are fields
     MANY_FIELDS = 1024
 
+cdef size_t ENTRY_BYTES = sizeof(int32_t) + sizeof(float)
+cdef size_t FIELD_BYTES = sizeof(Field) + sizeof(int32_t)
+
 # beyond all hashes of names
-cdef int64_t NO_NAME = 1 << 32
+cdef int64_t NO_NAME = 0x100000000
+cdef int64_t MOST_ENTRIES = 0x10000000000
 
 # beyond these weights, sums in single precision would not stay finite, or positive
 cdef double LEAST_WEIGHT = 1e-6
@@ -41,23 +54,29 @@ cdef class Window:
 
     def __cinit__(self, int32_t length):
         self.length = length
+        self.most = <size_t> -1
 
     def __dealloc__(self):
         cdef int32_t field
         for field in range(self.n_fields):
-            free(self.fields[field].numbers)
-            free(self.fields[field].codes)
-        free(self.fields)
-        free(self.ranked)
-        free(self.field_of)
-        free(self.field_of_group)
-        free(self.labels)
-        free(self.targets)
-        free(self.weights)
-        free(self.starts)
-        free(self.ends)
-        free(self.list_columns)
-        free(self.list_values)
+            give_back(self.fields[field].numbers)
+            give_back(self.fields[field].codes)
+        give_back(self.fields)
+        give_back(self.ranked)
+        give_back(self.field_of)
+        give_back(self.field_of_group)
+        give_back(self.labels)
+        give_back(self.targets)
+        give_back(self.weights)
+        self._drop_lists()
+
+    cdef void _drop_lists(self) noexcept nogil:
+        give_back(self.starts)
+        give_back(self.ends)
+        give_back(self.list_columns)
+        self.starts = self.ends = NULL
+        self.list_columns, self.list_values = NULL, NULL
+        self.list_capacity = 0
 
     cdef int bind(self, Context context) except -1:
         """Take the context of a learner; it comes before any row."""
@@ -65,21 +84,48 @@ cdef class Window:
         return 0
 
     cdef size_t n_bytes(self) noexcept nogil:
-        cdef size_t per_slot = sizeof(int32_t) + sizeof(float)
-        per_slot += 4 * self.n_fields
-        if self.n_listed_columns:
-            per_slot += 2 * sizeof(int64_t)
-        if self._has_targets:
-            per_slot += sizeof(double)
-        return (
-            self.capacity * per_slot + self.list_capacity * (sizeof(int32_t) + sizeof(float))
-            + self._field_capacity * (sizeof(Field) + sizeof(int32_t))
+        return self.capacity * self._slot_bytes() + self.list_capacity * ENTRY_BYTES + (
+            self._field_capacity * FIELD_BYTES
             + (self._column_capacity + self._group_capacity) * sizeof(int32_t)
         )
+
+    cdef size_t _slot_bytes(self) noexcept nogil:
+        """What a slot takes."""
+        cdef size_t bytes = sizeof(int32_t) + sizeof(float) * (1 + self.n_fields)
+        if self.n_listed_columns:
+            bytes += 2 * sizeof(int64_t)
+        if self._has_targets:
+            bytes += sizeof(double)
+        return bytes
 
     cdef int32_t full_capacity(self) noexcept nogil:
         """The slots of a full window: rows that a tree grows from stay while it grows."""
         return self.length + (self.length + 3) // 4
+
+    cdef int32_t most_slots(self, int32_t more_fields) noexcept nogil:
+        """The slots for which there is room, with so many fields more; at most all."""
+        cdef int64_t slots
+        cdef size_t fixed = self.list_capacity * ENTRY_BYTES + (
+            spacious(self.n_fields + more_fields) * FIELD_BYTES
+            + (self._column_capacity + self._group_capacity) * sizeof(int32_t)
+        )
+        if self.most <= fixed:
+            return 0
+        slots = (self.most - fixed) // (self._slot_bytes() + more_fields * sizeof(float))
+        return <int32_t> min(slots, <int64_t> self.full_capacity())
+
+    cdef int64_t _most_entries(self) noexcept nogil:
+        """How many entries of lists there may be."""
+        cdef int64_t n = FIRST_ENTRIES
+        while n < MOST_ENTRIES and 2 * n * ENTRY_BYTES <= self.most // 2:
+            n *= 2
+        return n
+
+    cdef int64_t n_entries(self) noexcept nogil:
+        """How many entries the lists of all rows have together."""
+        if self.size == 0 or self.n_listed_columns == 0:
+            return 0
+        return self.ends[self.slot_of(self.size - 1)] - self.starts[self.slot_of(self.first())]
 
     # ------------------------------------------------------------------------------- rows
 
@@ -87,13 +133,16 @@ cdef class Window:
         """Let a row in; the oldest one goes when the window is full."""
         cdef int32_t i, slot, column
         cdef const Field* field
-        if self.size == self.capacity and self.capacity < self.full_capacity():
-            self._grow()
+        if self.size == self.capacity:
+            self._resize(max(self.capacity, min(
+                max(self.most_slots(0), <int32_t> LEAST_SLOTS), self.full_capacity(),
+                2 * self.capacity if self.capacity else FIRST_SLOTS,
+            )))
         if row.listed.top >= self.n_columns:
             self._add_columns(row.listed.top + 1)
-        slot = self.slot_of(self.size)
         if self.n_listed_columns:
-            self._push_lists(&row.listed, slot)
+            self._push_list(&row.listed)
+        slot = self.slot_of(self.size)
         for i in range(self.n_fields):
             field = &self.fields[i]
             if field.column >= 0:
@@ -112,21 +161,25 @@ cdef class Window:
             self.targets[slot] = example.targets[0]
         self.weights[slot] = <float> max(LEAST_WEIGHT, min(example.weight, MOST_WEIGHT))
         self.size += 1
+        if SPARSE_PARTS * self.n_entries() < self.list_capacity:
+            self._lay_lists(max(2 * self.n_entries(), <int64_t> FIRST_ENTRIES))
         return 0
 
-    cdef int _push_lists(self, const View* listed, int32_t slot) except -1 nogil:
+    cdef int _push_list(self, const View* listed) except -1 nogil:
         """Write the values of columns that are no fields to the list of a row."""
         cdef Py_ssize_t i
         cdef int32_t column = self._next_to_promote(listed)
-        cdef int64_t end
-        while column >= 0:
-            self._promote(column)
+        cdef int32_t slot
+        cdef int64_t end, n
+        while column >= 0 and self._promote(column):
             column = self._next_to_promote(listed)
+        if self.n_listed_columns == 0:
+            return 0
+        n = self._make_room_for_list(listed)
+        slot = self.slot_of(self.size)
         end = self.ends[self.slot_of(self.size - 1)] if self.size else 0
-        self._reserve_list(end + listed.n - self.starts[self.slot_of(self.first())]
-                           if self.size else listed.n)
         self.starts[slot] = end
-        for i in range(listed.n):
+        for i in range(listed.n if n else 0):
             column = listed.columns[i]
             if self.field_of[column] < 0:
                 self.list_columns[end & (self.list_capacity - 1)] = column
@@ -134,6 +187,32 @@ cdef class Window:
                 end += 1
         self.ends[slot] = end
         return 0
+
+    cdef int64_t _make_room_for_list(self, const View* listed) except -1 nogil:
+        """Make room for the entries of a row; returns how many there are, 0 if they are too many.
+
+        For them rows go that came first.
+        """
+        cdef int64_t n = 0, needed, most = self._most_entries(), capacity = FIRST_ENTRIES, row
+        cdef Py_ssize_t i
+        for i in range(listed.n):
+            n += self.field_of[listed.columns[i]] < 0
+        if n > most:
+            n = 0
+        needed = self.n_entries() + n
+        if needed > most:
+            # some more of them, so that it is not to be done soon again
+            row = self.first()
+            while row < self.size and needed - n > (most - n) // 4 * 3:
+                needed -= self.ends[self.slot_of(row)] - self.starts[self.slot_of(row)]
+                row += 1
+            self._shrink(<int32_t> max(self.size - row, 1))
+            needed = self.n_entries() + n
+        while capacity < needed:
+            capacity *= 2
+        if capacity > self.list_capacity:
+            self._lay_lists(capacity)
+        return n
 
     cdef int32_t _next_to_promote(self, const View* listed) noexcept nogil:
         """The first column of a row that is to become a field, -1 if there is none."""
@@ -158,55 +237,82 @@ cdef class Window:
 
     # ------------------------------------------------------------------------------- room
 
-    cdef int _grow(self) except -1 nogil:
-        return self._relay(min(
-            self.full_capacity(), 2 * self.capacity if self.capacity else FIRST_SLOTS
-        ))
-
-    cdef int _relay(self, int32_t capacity) except -1 nogil:
-        """Make room for more slots; no row has left so far, so that none changes its slot."""
+    cdef int _resize(self, int32_t capacity) except -1 nogil:
+        """Take so many slots; rows that have one keep it."""
         cdef int32_t i
         cdef Field* field
         self._has_targets = self.context.n_targets > 0
         for i in range(self.n_fields):
             field = &self.fields[i]
             if field.column >= 0:
-                field.numbers = <float*> regrown(field.numbers, capacity * sizeof(float))
+                field.numbers = <float*> counted(field.numbers, capacity * sizeof(float))
             else:
-                field.codes = <int32_t*> regrown(field.codes, capacity * sizeof(int32_t))
-        self.labels = <int32_t*> regrown(self.labels, capacity * sizeof(int32_t))
-        self.weights = <float*> regrown(self.weights, capacity * sizeof(float))
+                field.codes = <int32_t*> counted(field.codes, capacity * sizeof(int32_t))
+        self.labels = <int32_t*> counted(self.labels, capacity * sizeof(int32_t))
+        self.weights = <float*> counted(self.weights, capacity * sizeof(float))
         if self._has_targets:
-            self.targets = <double*> regrown(self.targets, capacity * sizeof(double))
+            self.targets = <double*> counted(self.targets, capacity * sizeof(double))
         if self.n_listed_columns:
-            self.starts = <int64_t*> regrown(self.starts, capacity * sizeof(int64_t))
-            self.ends = <int64_t*> regrown(self.ends, capacity * sizeof(int64_t))
+            self.starts = <int64_t*> counted(self.starts, capacity * sizeof(int64_t))
+            self.ends = <int64_t*> counted(self.ends, capacity * sizeof(int64_t))
         self.capacity = capacity
         return 0
 
-    cdef int _reserve_list(self, int64_t n) except -1 nogil:
-        """Room for n entries of all lists together, a power of two."""
-        cdef int64_t i, capacity = max(self.list_capacity, FIRST_ENTRIES), end, mask
+    cdef int _shrink(self, int32_t capacity) except -1 nogil:
+        """Have fewer slots; the last rows stay, each in a slot that may be another."""
+        cdef int32_t i
+        cdef int64_t* spare
+        if capacity >= self.capacity:
+            return 0
+        spare = <int64_t*> regrown(NULL, self.capacity * sizeof(int64_t))
+        for i in range(self.n_fields):
+            self._move_words(<int32_t*> self.fields[i].numbers, capacity, <int32_t*> spare)
+            self._move_words(self.fields[i].codes, capacity, <int32_t*> spare)
+        self._move_words(self.labels, capacity, <int32_t*> spare)
+        self._move_words(<int32_t*> self.weights, capacity, <int32_t*> spare)
+        self._move_pairs(<int64_t*> self.targets, capacity, spare)
+        self._move_pairs(self.starts, capacity, spare)
+        self._move_pairs(self.ends, capacity, spare)
+        free(spare)
+        self.capacity = capacity
+        return self._resize(capacity)
+
+    cdef void _move_words(self, int32_t* words, int32_t capacity, int32_t* spare) noexcept nogil:
+        """Lay the values of the rows that stay out for fewer slots."""
+        cdef int64_t row
+        if words == NULL:
+            return
+        for row in range(max(self.first(), self.size - capacity), self.size):
+            spare[row % capacity] = words[self.slot_of(row)]
+        memcpy(words, spare, capacity * sizeof(int32_t))
+
+    cdef void _move_pairs(self, int64_t* pairs, int32_t capacity, int64_t* spare) noexcept nogil:
+        """The same for values of eight bytes."""
+        cdef int64_t row
+        if pairs == NULL:
+            return
+        for row in range(max(self.first(), self.size - capacity), self.size):
+            spare[row % capacity] = pairs[self.slot_of(row)]
+        memcpy(pairs, spare, capacity * sizeof(int64_t))
+
+    cdef int _lay_lists(self, int64_t least) except -1 nogil:
+        """Lay the lists in a ring for at least so many entries, a power of two."""
+        cdef int64_t i, capacity = FIRST_ENTRIES, first, mask = self.list_capacity - 1
         cdef int32_t* columns
         cdef float* values
-        if n <= self.list_capacity:
-            return 0
-        while capacity < n:
+        while capacity < least:
             capacity *= 2
-        columns = <int32_t*> malloc(capacity * sizeof(int32_t))
-        values = <float*> malloc(capacity * sizeof(float))
-        if columns == NULL or values == NULL:
-            free(columns)
-            free(values)
-            raise_no_memory()
-        if self.size and self.list_capacity:
-            mask = self.list_capacity - 1
-            end = self.ends[self.slot_of(self.size - 1)]
-            for i in range(self.starts[self.slot_of(self.first())], end):
+        if capacity == self.list_capacity:
+            return 0
+        # one block for both
+        columns = <int32_t*> counted(NULL, capacity * ENTRY_BYTES)
+        values = <float*> &columns[capacity]
+        if self.list_capacity and self.size:
+            first = self.starts[self.slot_of(self.first())]
+            for i in range(first, first + self.n_entries()):
                 columns[i & (capacity - 1)] = self.list_columns[i & mask]
                 values[i & (capacity - 1)] = self.list_values[i & mask]
-        free(self.list_columns)
-        free(self.list_values)
+        give_back(self.list_columns)
         self.list_columns, self.list_values = columns, values
         self.list_capacity = capacity
         return 0
@@ -220,7 +326,11 @@ cdef class Window:
         """
         cdef int32_t column, group, first = self.n_columns
         cdef int64_t last_name
-        self._reserve_columns(size)
+        if size > self._column_capacity:
+            self.field_of = <int32_t*> counted(
+                self.field_of, spacious(size) * sizeof(int32_t)
+            )
+            self._column_capacity = <int32_t> spacious(size)
         for column in range(first, size):
             group = self.context.groups[column]
             if group >= 0:
@@ -267,53 +377,64 @@ cdef class Window:
         """One column more has its values in the lists."""
         cdef int32_t i
         if self.n_listed_columns == 0:
-            self.starts = <int64_t*> regrown(self.starts, self.capacity * sizeof(int64_t))
-            self.ends = <int64_t*> regrown(self.ends, self.capacity * sizeof(int64_t))
+            self.starts = <int64_t*> counted(self.starts, self.capacity * sizeof(int64_t))
+            self.ends = <int64_t*> counted(self.ends, self.capacity * sizeof(int64_t))
             for i in range(self.capacity):
                 self.starts[i] = self.ends[i] = 0
         self.n_listed_columns += 1
         return 0
 
-    cdef int _reserve_columns(self, int32_t size) except -1 nogil:
-        if size > self._column_capacity:
-            size += size // 2 + 8
-            self.field_of = <int32_t*> regrown(self.field_of, size * sizeof(int32_t))
-            self._column_capacity = size
-        return 0
-
     cdef int _reserve_groups(self, int32_t size) except -1 nogil:
         cdef int32_t group
         if size > self._group_capacity:
-            self._group_capacity = size + size // 2 + 8
-            self.field_of_group = <int32_t*> regrown(
-                self.field_of_group, self._group_capacity * sizeof(int32_t)
+            self.field_of_group = <int32_t*> counted(
+                self.field_of_group, spacious(size) * sizeof(int32_t)
             )
+            self._group_capacity = <int32_t> spacious(size)
         for group in range(self.n_groups, size):
             self.field_of_group[group] = -1
         self.n_groups = size
         return 0
 
+    cdef bint _has_room_for_field(self) except -1 nogil:
+        """Whether there may be a field more; for it rows may have to go."""
+        cdef int32_t slots = self.most_slots(1)
+        if slots < LEAST_SLOTS:
+            return False
+        if slots < self.capacity:
+            # more of them than need be, so that it is not to be done soon again
+            self._shrink(max(slots - slots // 8, <int32_t> LEAST_SLOTS))
+        return True
+
     cdef int32_t _add_field(self, int32_t column, int32_t group,
+                            uint32_t name) except -2 nogil:
+        """A field of numbers, or of categories; missing in the rows before its birth.
+
+        -1 where there is no room for it.
+        """
+        if not self._has_room_for_field():
+            return -1
+        return self._put_field(column, group, name)
+
+    cdef int32_t _put_field(self, int32_t column, int32_t group,
                             uint32_t name) except -1 nogil:
-        """A field of numbers, or of categories; missing in the rows before its birth."""
-        cdef int32_t capacity, slot
+        cdef int32_t capacity = <int32_t> spacious(self.n_fields + 1), slot
         cdef int64_t row, birth
         cdef Field* field
-        if self.n_fields == self._field_capacity:
-            capacity = self.n_fields + self.n_fields // 2 + 8
-            self.fields = <Field*> regrown(self.fields, capacity * sizeof(Field))
-            self.ranked = <int32_t*> regrown(self.ranked, capacity * sizeof(int32_t))
+        if capacity > self._field_capacity:
+            self.fields = <Field*> counted(self.fields, capacity * sizeof(Field))
+            self.ranked = <int32_t*> counted(self.ranked, capacity * sizeof(int32_t))
             self._field_capacity = capacity
         field = &self.fields[self.n_fields]
         field.column, field.group, field.name = column, group, name
         field.numbers = NULL
         field.codes = NULL
         if group >= 0:
-            field.codes = <int32_t*> regrown(NULL, self.capacity * sizeof(int32_t))
+            field.codes = <int32_t*> counted(NULL, self.capacity * sizeof(int32_t))
             for slot in range(self.capacity):
                 field.codes[slot] = -1
         else:
-            field.numbers = <float*> regrown(NULL, self.capacity * sizeof(float))
+            field.numbers = <float*> counted(NULL, self.capacity * sizeof(float))
             birth = self.context.scaler.columns[column].birth
             for row in range(self.first(), self.size):
                 field.numbers[self.slot_of(row)] = NAN if row < birth else 0.0
@@ -329,17 +450,23 @@ cdef class Window:
             place -= 1
         self.ranked[place] = field
 
-    cdef int _promote(self, int32_t column) except -1 nogil:
-        """Make a field of a column whose values lay in lists; what is there stays there, unread."""
+    cdef bint _promote(self, int32_t column) except -1 nogil:
+        """Make a field of a column whose values lay in lists, if there is room; returns whether.
+
+        What is in the lists stays there, unread.
+        """
         cdef int64_t row
-        cdef int32_t slot, field
-        field = self._add_field(column, -1, self.context.hashes[column])
+        cdef int32_t slot, field = self._add_field(column, -1, self.context.hashes[column])
+        if field < 0:
+            return False
         for row in range(self.first(), self.size):
             slot = self.slot_of(row)
             self.fields[field].numbers[slot] = self.list_value(slot, column)
         self.field_of[column] = field
         self.n_listed_columns -= 1
-        return 0
+        if self.n_listed_columns == 0:
+            self._drop_lists()
+        return True
 
     # ------------------------------------------------------------------------------ state
 
@@ -354,6 +481,8 @@ cdef class Window:
         return {
             "size": self.size,
             "length": self.length,
+            "capacity": self.capacity,
+            "list_capacity": self.list_capacity,
             "field_of": ints(self.field_of, self.n_columns),
             "columns": np.array([self.fields[i].column for i in fields], dtype=np.int32),
             "groups": np.array([self.fields[i].group for i in fields], dtype=np.int32),
@@ -407,21 +536,25 @@ cdef class Window:
         cdef const float[:, ::1] numbers = state["numbers"]
         cdef const float[::1] weights = state["weights"]
         cdef const double[::1] targets = state["targets"]
-        self.length = state["length"]
-        while self.capacity < min(size, <int64_t> self.full_capacity()):
-            self._grow()
+        if state["capacity"]:
+            self._resize(state["capacity"])
         names = self._names(groups, field_of)
         for i in range(columns.shape[0]):
-            self._add_field(columns[i], groups[i], names[i])
+            self._put_field(columns[i], groups[i], names[i])
             if groups[i] >= 0:
                 if groups[i] >= self.n_groups:
                     self._reserve_groups(groups[i] + 1)
                 self.field_of_group[groups[i]] = i
         self.n_columns = <int32_t> field_of.shape[0]
-        self._reserve_columns(self.n_columns)
+        if self.n_columns:
+            self._column_capacity = <int32_t> spacious(self.n_columns)
+            self.field_of = <int32_t*> counted(
+                self.field_of, self._column_capacity * sizeof(int32_t)
+            )
         for column in range(self.n_columns):
             self.field_of[column] = field_of[column]
-            self.n_listed_columns += field_of[column] < 0
+            if field_of[column] < 0:
+                self._add_to_lists()
         self.size = size
         for row in range(self.first(), size):
             slot, k = self.slot_of(row), row - self.first()
@@ -439,7 +572,7 @@ cdef class Window:
             n_numbers += columns[field] >= 0
             n_categories += columns[field] < 0
         if self.n_listed_columns:
-            self._take_lists(state["starts"], state["list_columns"], state["list_values"])
+            self._take_lists(state)
         return 0
 
     def _names(self, const int32_t[::1] groups, const int32_t[::1] field_of):
@@ -454,24 +587,19 @@ cdef class Window:
                 )
         return names
 
-    def _take_lists(self, const int64_t[::1] starts, const int32_t[::1] columns,
-                    const float[::1] values):
+    def _take_lists(self, dict state):
         """Take over what `_lists` gave."""
+        cdef const int64_t[::1] starts = state["starts"]
+        cdef const int32_t[::1] columns = state["list_columns"]
+        cdef const float[::1] values = state["list_values"]
         cdef int64_t row, i
-        cdef int32_t slot
-        self.starts = <int64_t*> regrown(self.starts, (self.capacity + 1) * sizeof(int64_t))
-        self.ends = <int64_t*> regrown(self.ends, (self.capacity + 1) * sizeof(int64_t))
-        for slot in range(self.capacity):
-            self.starts[slot] = self.ends[slot] = 0
         for row in range(self.first(), self.size):
-            slot = self.slot_of(row)
-            self.starts[slot] = starts[row - self.first()]
-            self.ends[slot] = starts[row - self.first() + 1]
-        if columns.shape[0]:
-            # room is made as if nothing was there yet
-            i, self.size = self.size, 0
-            self._reserve_list(columns.shape[0])
-            self.size = i
+            i = self.slot_of(row)
+            self.starts[i] = starts[row - self.first()]
+            self.ends[i] = starts[row - self.first() + 1]
+        if state["list_capacity"]:
+            # nothing is there yet to be moved
+            self._lay_lists(state["list_capacity"])
         for i in range(columns.shape[0]):
             self.list_columns[i] = columns[i]
             self.list_values[i] = values[i]
@@ -493,9 +621,12 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     `n_labels` bounds the labels, where rows have no targets. Returns how many rows there are.
     """
     size = state["size"]
-    check_counts(size, state["length"])
+    capacity, lists = state["capacity"], state["list_capacity"]
+    check_counts(size, state["length"], capacity, lists)
     require(state["length"] == length, "the length of the window")
-    n = min(size, length + (length + 3) // 4)
+    require(capacity <= length + (length + 3) // 4, "the length of the window")
+    n = min(size, capacity)
+    require((capacity > 0) == (size > 0) and capacity <= max(FIRST_SLOTS, 2 * n), "the slots")
     field_of, columns, groups = state["field_of"], state["columns"], state["groups"]
     starts, entries = state["starts"], len(state["list_columns"])
     numbers = int((columns >= 0).sum())
@@ -535,4 +666,7 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     known = labels == -1 if n_targets else (labels >= 0) & (labels < n_labels)
     require(known.all(), "a label of the window")
     check_rows(starts, entries)
+    has_lists = bool((field_of < 0).any())
+    require(entries <= lists <= (has_lists and max(FIRST_ENTRIES, SPARSE_PARTS * entries)), "lists")
+    require(lists == 0 or (lists >= FIRST_ENTRIES and lists & (lists - 1) == 0), "lists")
     return n

@@ -198,6 +198,65 @@ def test_no_order_of_keys_matters(estimator):
     assert models[0].n_nodes > 20
 
 
+def flood(kind, n, seed=0):
+    """Rows, and labels that the first column tells, with ever more of something."""
+    rng = np.random.default_rng(seed)
+    for i in range(n):
+        x = {"a": float(rng.normal()), "b": float(rng.normal())}
+        label = int(x["a"] > 0)
+        if kind == "columns":
+            x |= {f"c{i // 4}": 1.0, f"c{i // 4 + 1}": 2.0}
+        elif kind == "zeros":
+            # columns whose zeros are listed
+            x |= {f"z{j}": float(rng.integers(2)) for j in range(i % 150)}
+        elif kind == "words":
+            x |= {f"w{j}": 1.0 for j in rng.integers(5000, size=70)}
+        elif kind == "labels" and i % 3 == 0:
+            label = i
+        elif kind == "noise":
+            label = int(rng.integers(2))
+        yield x, label
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("kind", ["noise", "columns", "zeros", "words", "labels"])
+@pytest.mark.parametrize("estimator", [ExtraTreeClassifier, ExtraTreeRegressor])
+def test_it_keeps_within_its_bytes(estimator, kind):
+    bound = 300_000
+    model = estimator(max_bytes=bound)
+    hits = []
+    for i, (x, y) in enumerate(flood(kind, 1600)):
+        hits.append(round(model.predict_one(x) or 0) == y)
+        try:
+            model.learn_one(x, y)
+        except ValueError:
+            # names and labels have bounds of their own
+            assert kind in ("labels", "columns", "words", "zeros")
+        if i % 50 == 0:
+            assert model._core.learned_bytes <= bound
+        if i % 400 == 399:
+            model._core.check_state(model.snapshot())
+            copy = pickle.loads(pickle.dumps(model))
+            assert copy._core.learned_bytes == model._core.learned_bytes
+            model = copy
+    # it has come near its bound, and what there is room for is good for something
+    assert model._core.learned_bytes > bound / 5
+    if estimator is ExtraTreeClassifier and kind != "noise":
+        assert np.mean(hits[200:]) > 0.6
+
+
+def test_more_bytes_are_more_nodes():
+    X, y = numbers_stream(3000)
+    sizes = []
+    for bound in (2**18, 2**19, 2**20, None):
+        model = ExtraTreeRegressor(max_bytes=bound)
+        model.learn_many(X, y)
+        assert model._core.learned_bytes <= (bound or 10**9)
+        sizes.append(model.n_nodes)
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[3] / 4
+
+
 def numbers_stream(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))

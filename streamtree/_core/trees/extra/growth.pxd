@@ -13,6 +13,16 @@ cpdef enum Phase:
     REPLAYING = 2       # grown, and learning the rows that came meanwhile
 
 
+cpdef enum Stage:
+    # of the node that is being split; all but CHOOSING go over its rows, some at a time
+    COUNTING = 0
+    CENTRING = 1        # numbers, around their mean
+    CHOOSING = 2        # between two candidates
+    GATHERING = 3       # the values of a candidate's column
+    WEIGHING = 4        # what lies right of its threshold
+    DIVIDING = 5        # the rows by the best candidate
+
+
 cdef struct Pending:
     # a node that is still to be grown from slots[begin:end]
     int32_t node
@@ -20,11 +30,40 @@ cdef struct Pending:
     int32_t end
 
 
+cdef struct GrowthRecord:
+    int64_t first
+    int64_t end
+    int64_t next_row
+    int64_t credit
+    int64_t spent
+    uint64_t random
+    uint64_t word       # of the candidate at hand
+    double appetite
+    double score        # of the best candidate
+    int32_t phase
+    int32_t n_labels    # that the search knows
+    int32_t node
+    int32_t node_begin
+    int32_t node_end
+    int32_t n_tried
+    int32_t n_drawn
+    int32_t stage
+    int32_t done
+    int32_t n_left
+    int32_t column      # of the best candidate
+    float threshold
+    int32_t missing_right
+    int32_t trial_column    # of the one at hand
+    float trial_threshold
+    int32_t trial_missing_right
+
+
 cdef class Growth:
     cdef Window window
     cdef ExtraNodes shadow
     cdef SplitSearch search
     cdef int phase
+    cdef int32_t window_slots   # of the window at the last look: fewer, and slots are others
     cdef int64_t first          # the rows that it grows from
     cdef int64_t end
     cdef int64_t next_row       # to be replayed
@@ -32,34 +71,46 @@ cdef class Growth:
     cdef int64_t credit         # cells that may be looked at
     cdef int64_t spent          # that were looked at
     cdef int32_t* slots         # of the rows, those of a node side by side
-    cdef int32_t* spare
     cdef int32_t n
+    cdef int64_t n_open         # rows of nodes that are still to be grown
+    cdef double appetite        # bytes a row that the last tree took, times the least rows of a split
     cdef Pending* stack
     cdef int32_t n_stack
     cdef int32_t stack_capacity
     cdef Pending at             # the node that is being split; node -1: none
+    cdef int stage
+    cdef int32_t done           # rows of it that the stage is through with
+    cdef int32_t n_left         # of these rows, while they are divided
     cdef int32_t n_tried        # candidates of it that split its rows
     cdef int32_t n_drawn
     cdef int32_t n_wanted       # how many of these are enough
     cdef bint is_begun          # the search knows its rows
 
-    cdef int start(self, uint64_t random) except -1 nogil
+    cdef int start(self, uint64_t random, size_t most_scratch) except -1 nogil
     cdef int32_t n_candidates(self) noexcept nogil
     cdef int64_t limit(self) noexcept nogil
+    cdef bint loses_rows(self) noexcept nogil
     cdef int run(self) except -1 nogil
+    cdef void _measure(self) noexcept nogil
     cdef bint _is_decided(self) noexcept nogil
+    cdef int32_t _chunk(self) noexcept nogil
     cdef int64_t _next_cost(self) except -1 nogil
     cdef int _step(self) except -1 nogil
-    cdef int _open(self) except -1 nogil
+    cdef int _choose(self) except -1 nogil
+    cdef void _work(self, int32_t end) noexcept nogil
+    cdef int _end_stage(self) except -1 nogil
+    cdef void _open(self) noexcept nogil
     cdef int _resume(self) except -1 nogil
-    cdef int _begin(self) except -1 nogil
-    cdef int _end_node(self) except -1 nogil
+    cdef bint _is_leaf(self) noexcept nogil
+    cdef bint _has_room(self) noexcept nogil
     cdef int _close(self) except -1 nogil
     cdef int _count(self) except -1 nogil
+    cdef int _split(self) except -1 nogil
     cdef int64_t _row_of(self, int32_t slot) noexcept nogil
     cdef int _push(self, int32_t node, int32_t begin, int32_t end) except -1 nogil
-    cdef void drop(self) noexcept nogil
+    cdef int drop(self) except -1 nogil
     cdef void _release(self) noexcept nogil
     cdef size_t n_bytes(self) noexcept nogil
+    cdef GrowthRecord _record(self) noexcept nogil
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

@@ -1,24 +1,27 @@
 """An extremely randomised tree from the rows of a window (Geurts, Ernst & Wehenkel 2006).
 
 At every node the best of some random candidates, until nothing is left to be told apart. The nodes
-that are still to be split lie on a stack, and a step looks at no more than the rows of one node.
+that are still to be split lie on a stack. A step looks at no more than a chunk of the rows of one
+node, so that no row of the stream has to wait for all rows of the window.
 """
 
 cimport cython
 from libc.math cimport INFINITY, ceil, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free
 from libc.string cimport memcpy
 
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.budget cimport counted, give_back, spacious
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ROOT, ExtraNodes
-from streamtree._core.trees.extra.search cimport Candidate, SplitSearch
+from streamtree._core.trees.extra.search cimport Candidate, SplitSearch, Trial, search_bytes
 
 import numpy as np
 
 from streamtree._core.store.state import check_counts, require
 from streamtree._core.trees.extra.nodes import check_nodes
+
+# of the bytes that a tree may take, those that it may be grown to: the rest is for splits in between
+cdef double GROWN_SHARE = 0.75
 
 cdef enum:
     # candidates of a node by the root of the number of columns; numbers gain by more
@@ -33,26 +36,12 @@ cdef enum:
     PARTS = 12
     # what a step costs besides the rows that it looks at, in cells
     STEP = 16
-
-
-cdef struct GrowthRecord:
-    int64_t first
-    int64_t end
-    int64_t next_row
-    int64_t credit
-    int64_t spent
-    uint64_t random
-    double score        # of the best candidate
-    int32_t phase
-    int32_t node
-    int32_t node_begin
-    int32_t node_end
-    int32_t n_tried
-    int32_t n_drawn
-    int32_t column
-    float threshold
-    int32_t missing_right
-    int32_t unused
+    # rows of a step, a multiple of four
+    CHUNK = 512
+    # rows below which no tree is worth growing
+    LEAST_ROWS = 8
+    # rows that are split, where there is room
+    LEAST_SPLIT = 2
 
 
 @cython.final
@@ -66,49 +55,54 @@ cdef class Growth:
         self.at.node = -1
 
     def __dealloc__(self):
-        free(self.slots)
-        free(self.spare)
-        free(self.stack)
+        self._release()
 
     cdef size_t n_bytes(self) noexcept nogil:
         return (
             self.shadow.n_bytes() + self.search.n_bytes()
-            + 2 * self.n * sizeof(int32_t) + self.stack_capacity * sizeof(Pending)
+            + self.n * sizeof(int32_t) + self.stack_capacity * sizeof(Pending)
         )
 
     cdef void _release(self) noexcept nogil:
-        free(self.slots)
-        free(self.spare)
-        free(self.stack)
-        self.slots = self.spare = NULL
+        give_back(self.slots)
+        give_back(self.stack)
+        self.slots = NULL
         self.stack = NULL
         self.n = self.n_stack = self.stack_capacity = 0
+        self.n_open = 0
         self.at.node = -1
         self.is_begun = False
         self.search.release()
 
-    cdef void drop(self) noexcept nogil:
+    cdef int drop(self) except -1 nogil:
         """Forget the shadow."""
         self._release()
-        self.shadow.clear()
         self.phase = IDLE
+        return self.shadow.clear()
 
     # ----------------------------------------------------------------------------- growing
 
-    cdef int start(self, uint64_t random) except -1 nogil:
-        """Begin with all rows of the window."""
-        cdef int32_t i, n = self.window.n_rows()
+    cdef int start(self, uint64_t random, size_t most_scratch) except -1 nogil:
+        """Begin with the last rows of the window, as many as may be looked at in so many bytes."""
+        cdef int32_t n = self.window.n_rows(), n_labels = self.window.context.n_labels
+        cdef bint has_numbers = self.search.has_numbers
+        while n >= LEAST_ROWS and (
+            n * sizeof(int32_t) + search_bytes(n, n_labels, has_numbers) > most_scratch
+        ):
+            n -= n // 8
         self.drop()
-        self.slots = <int32_t*> regrown(NULL, n * sizeof(int32_t))
-        self.spare = <int32_t*> regrown(NULL, n * sizeof(int32_t))
+        if n < LEAST_ROWS:
+            return 0
+        self.slots = <int32_t*> counted(NULL, n * sizeof(int32_t))
+        self.search.reserve(n, 0 if has_numbers else n_labels)
         self.n = n
         self.end = self.next_row = self.window.size
         self.first = self.end - n
-        for i in range(n):
-            self.slots[i] = self.window.slot_of(self.first + i)
+        self.window_slots = self.window.capacity
         self.random = random
         self.credit = self.spent = 0
         self._push(ROOT, 0, n)
+        self.n_open = n
         self.phase = GROWING
         return 0
 
@@ -121,19 +115,20 @@ cdef class Growth:
         """After how many cells all nodes that are left become leaves."""
         return <int64_t> MOST_LEVELS * 2 * self.n_candidates() * self.n
 
+    cdef bint loses_rows(self) noexcept nogil:
+        """Whether rows that it is still to look at have gone, or changed their slots."""
+        cdef bint has_moved = self.window.capacity < self.window_slots
+        self.window_slots = self.window.capacity
+        return has_moved or self.window.first() > (
+            self.first if self.phase == GROWING else self.next_row
+        )
+
     cdef int run(self) except -1 nogil:
         """Do as much as is due for a row."""
         cdef int64_t cost
-        if self.window.first() > self.first:
-            # its rows have gone: it was not to happen
-            self.drop()
         # the rows that are left when the limit is reached are looked at once more
         self.credit += PARTS * (self.limit() // max(self.n, 1) + 8)
-        while self.phase == GROWING:
-            if self.at.node < 0 and self.n_stack == 0:
-                self._release()
-                self.phase = REPLAYING
-                return 0
+        while self.at.node >= 0 or self.n_stack:
             cost = self._next_cost()
             # a large step waits until there is enough for it: no row pays for two
             if self.credit < cost + STEP:
@@ -141,7 +136,16 @@ cdef class Growth:
             self._step()
             self.spent += cost
             self.credit -= cost + STEP
+        self._measure()
+        self._release()
+        self.phase = REPLAYING
         return 0
+
+    cdef void _measure(self) noexcept nogil:
+        """See what the tree has taken: with twice as many rows in a node, half as much."""
+        cdef double taken = self.shadow.n_bytes()
+        cdef double least = self.appetite * self.n / (self.shadow.limit * GROWN_SHARE)
+        self.appetite = max(least, LEAST_SPLIT) * taken / self.n
 
     cdef bint _is_decided(self) noexcept nogil:
         """Whether enough candidates of the node at hand were compared."""
@@ -150,68 +154,162 @@ cdef class Growth:
             or self.n_drawn >= DRAWS * self.n_wanted
         )
 
+    cdef int32_t _chunk(self) noexcept nogil:
+        """The rows of the next step."""
+        return min(self.at.end - self.at.begin - self.done, <int32_t> CHUNK)
+
     cdef int64_t _next_cost(self) except -1 nogil:
         """The cells that the next step looks at."""
         if self.at.node < 0:
-            return self.stack[self.n_stack - 1].end - self.stack[self.n_stack - 1].begin
+            self._open()
         if not self.is_begun:
             self._resume()
-        if not self._is_decided():
-            return 2 * self.search.n
-        return self.search.n if self.search.best.column >= 0 else 0
+        if self.stage != CHOOSING:
+            return self._chunk()
+        if self._is_decided():
+            return self._chunk() if self.search.best.column >= 0 else 0
+        return 2 * self.search.n if self.search.n <= CHUNK else self._chunk()
 
     cdef int _step(self) except -1 nogil:
-        """Open a node, try a candidate, or split the node."""
-        if self.at.node < 0:
-            return self._open()
-        if self._is_decided():
-            return self._end_node()
-        self.n_tried += self.search.consider(&self.random, False)
-        self.n_drawn += 1
+        """Look at some rows of the node at hand, for whatever comes next."""
+        if self.stage == CHOOSING and not self._choose():
+            return 0
+        self._work(self.done + self._chunk())
+        if self.done == self.search.n:
+            self._end_stage()
         return 0
 
-    cdef int _open(self) except -1 nogil:
-        """Count the rows of the next node."""
+    cdef int _choose(self) except -1 nogil:
+        """Try a candidate, or divide the rows by the best; 1 where they are still to be looked at.
+        """
+        if self._is_decided():
+            if self.search.best.column < 0:
+                self._close()
+                return 0
+            self.stage, self.n_left = DIVIDING, 0
+            return 1
+        self.n_drawn += 1
+        if self.search.n <= CHUNK:
+            self.n_tried += self.search.consider(&self.random, False)
+            return 0
+        if self.search.draw(&self.random):
+            self.stage = GATHERING
+            return 1
+        return 0
+
+    cdef void _work(self, int32_t end) noexcept nogil:
+        """Go on to the row `end` of the node at hand."""
+        cdef int32_t i, slot
+        if self.stage == COUNTING:
+            if self.at.node == ROOT:
+                slot = self.window.slot_of(self.first + self.done)
+                for i in range(self.done, end):
+                    self.slots[i] = slot
+                    slot = slot + 1 if slot + 1 < self.window.capacity else 0
+            self.search.count(self.done, end)
+        elif self.stage == CENTRING:
+            self.search.centre(self.done, end)
+        elif self.stage == GATHERING:
+            self.search.gather(self.done, end)
+        elif self.stage == WEIGHING:
+            self.search.weigh(self.done, end)
+        else:
+            self.n_left = self.search.divide(
+                &self.slots[self.at.begin], <int32_t*> self.search.values, self.done, end,
+                self.n_left,
+            )
+        self.done = end
+
+    cdef int _end_stage(self) except -1 nogil:
+        """All rows of the node at hand were looked at: what comes next?"""
+        cdef int stage = self.stage
+        self.done = 0
+        self.stage = CHOOSING
+        if stage == COUNTING and self.search.has_numbers and self.search.n > CHUNK:
+            self.stage = CENTRING
+        elif stage == COUNTING or stage == CENTRING:
+            if stage == COUNTING:
+                self.search.centre(0, self.search.n)
+            self._count()
+            if self._is_leaf():
+                self._close()
+        elif stage == GATHERING:
+            if self.search.set_threshold(&self.random, False):
+                self.stage = WEIGHING
+        elif stage == WEIGHING:
+            self.search.compare()
+            self.n_tried += 1
+        else:
+            self._split()
+        return 0
+
+    cdef void _open(self) noexcept nogil:
+        """Take the next node."""
         self.n_stack -= 1
         self.at = self.stack[self.n_stack]
-        self.n_tried = self.n_drawn = 0
-        self._begin()
-        self._count()
-        if self.search.is_pure or self.search.n < 2 or self.spent > self.limit():
-            self._close()
-        return 0
+        self.n_tried = self.n_drawn = self.done = 0
+        self.stage = COUNTING
+        self.is_begun = True
+        self.n_wanted = self.n_candidates()
+        self.search.begin(&self.slots[self.at.begin], self.at.end - self.at.begin)
 
     cdef int _resume(self) except -1 nogil:
-        """Count the rows of the node at hand again, of which a state has the best candidate only.
-        """
+        """Look at the rows of the node at hand again: a state has only what came of it."""
         cdef Candidate best = self.search.best
-        self._begin()
+        cdef Trial trial = self.search.trial
+        cdef int32_t n = self.at.end - self.at.begin
+        self.is_begun = True
+        self.n_wanted = self.n_candidates()
+        self.search.begin(&self.slots[self.at.begin], n)
+        self.search.count(0, self.done if self.stage == COUNTING else n)
+        if self.stage >= CENTRING:
+            self.search.centre(0, self.done if self.stage == CENTRING else n)
         self.search.best = best
         if best.column >= 0:
-            self.search.is_done = (
-                self.search.n == 2 if self.search.has_numbers
-                else best.score >= self.search.total
+            self.search.is_done = n == 2 if self.search.has_numbers else (
+                best.score >= self.search.total
+            )
+        self.search.trial = trial
+        if self.stage == GATHERING or self.stage == WEIGHING:
+            self.search.gather(0, self.done if self.stage == GATHERING else n)
+        if self.stage == WEIGHING:
+            self.search.clear_sums()
+            self.search.trial.threshold = trial.threshold
+            self.search.trial.missing_right = trial.missing_right
+            self.search.weigh(0, self.done)
+        if self.stage == DIVIDING:
+            memcpy(
+                self.search.values, &self.slots[self.at.begin + self.n_left],
+                (self.done - self.n_left) * sizeof(int32_t),
             )
         return 0
 
-    cdef int _begin(self) except -1 nogil:
-        """Let the search count the rows of the node at hand."""
-        self.search.begin(&self.slots[self.at.begin], self.at.end - self.at.begin)
-        self.n_wanted = self.n_candidates()
-        self.is_begun = True
-        return 0
+    cdef bint _is_leaf(self) noexcept nogil:
+        """Whether the node at hand, which was counted, is not to be split."""
+        return (
+            self.search.is_pure or self.search.n < 2 or self.spent > self.limit()
+            or not self._has_room()
+        )
+
+    cdef bint _has_room(self) noexcept nogil:
+        """Whether there is room for the children of the node at hand.
+
+        Where there is not for all that may come, it is for nodes with many rows: how many follows
+        from what the tree before took.
+        """
+        cdef double room = self.shadow.limit * GROWN_SHARE - self.shadow.n_bytes()
+        if room >= <double> self.shadow.split_bytes() * self.n_open:
+            return True
+        return self.shadow.may_split() and self.search.n * room >= self.appetite * self.n_open
 
     cdef int _count(self) except -1 nogil:
         """Write down what was counted in the node at hand."""
-        cdef int32_t i
-        if self.search.has_numbers:
-            self.shadow.nodes[self.at.node].weight = <float> self.search.total
-            self.shadow.means[self.at.node] = self.search.mean
-            return 0
-        for i in range(self.search.n_labels):
-            self.shadow.add_label(
-                self.at.node, self.search.labels[i], <float> self.search.weights[i]
+        if not self.search.has_numbers:
+            return self.shadow.set_labels(
+                self.at.node, self.search.labels, self.search.weights, self.search.n_labels
             )
+        self.shadow.nodes[self.at.node].weight = <float> self.search.total
+        self.shadow.means[self.at.node] = self.search.mean
         return 0
 
     cdef int _close(self) except -1 nogil:
@@ -221,19 +319,18 @@ cdef class Growth:
         for i in range(max(self.at.begin, self.at.end - MOST_KEPT), self.at.end):
             row = self._row_of(self.slots[i])
             self.shadow.keep(self.at.node, <uint32_t> row)
+        self.n_open -= self.at.end - self.at.begin
         self.at.node = -1
         return 0
 
-    cdef int _end_node(self) except -1 nogil:
-        """Split the node at hand by the best candidate, if there is one."""
+    cdef int _split(self) except -1 nogil:
+        """Give the node at hand its children, among which its rows are divided."""
         cdef const Candidate* best = &self.search.best
         cdef Pending at = self.at
-        cdef int32_t left, middle, n_left, n = at.end - at.begin
-        if best.column < 0:
-            return self._close()
-        n_left = self.search.divide(best, &self.slots[at.begin], self.spare)
-        middle = at.begin + n_left
-        memcpy(&self.slots[middle], self.spare, (n - n_left) * sizeof(int32_t))
+        cdef int32_t left, middle = at.begin + self.n_left
+        memcpy(
+            &self.slots[middle], self.search.values, (at.end - middle) * sizeof(int32_t)
+        )
         left = self.shadow.split(at.node, best.column, best.threshold, best.missing_right)
         self._push(left + 1, middle, at.end)
         self._push(left, at.begin, middle)
@@ -247,32 +344,57 @@ cdef class Growth:
 
     cdef int _push(self, int32_t node, int32_t begin, int32_t end) except -1 nogil:
         if self.n_stack == self.stack_capacity:
-            self.stack_capacity += self.stack_capacity // 2 + 16
-            self.stack = <Pending*> regrown(self.stack, self.stack_capacity * sizeof(Pending))
+            self.stack_capacity = <int32_t> spacious(self.n_stack + 16)
+            self.stack = <Pending*> counted(self.stack, self.stack_capacity * sizeof(Pending))
         self.stack[self.n_stack] = Pending(node, begin, end)
         self.n_stack += 1
         return 0
 
     # ------------------------------------------------------------------------------- state
 
-    cdef dict state(self):
-        cdef GrowthRecord record
-        cdef GrowthRecord[::1] view = <GrowthRecord[:1]> &record
+    cdef GrowthRecord _record(self) noexcept nogil:
         cdef const Candidate* best = &self.search.best
-        cdef bint is_open = self.at.node >= 0 and best.column >= 0
-        cdef int32_t i
-        record = GrowthRecord(
-            self.first, self.end, self.next_row, self.credit, self.spent, self.random,
-            best.score if is_open else 0.0, self.phase, self.at.node, 0, 0, 0, 0,
-            best.column if is_open else -1, best.threshold if is_open else 0.0,
-            best.missing_right if is_open else 0, 0,
+        cdef const Trial* trial = &self.search.trial
+        cdef GrowthRecord record = GrowthRecord(
+            self.first, self.end, self.next_row, self.credit, self.spent, self.random, 0,
+            self.appetite, 0.0, self.phase, self.search.label_capacity, self.at.node, 0, 0, 0, 0, 0, 0, 0,
+            -1, 0.0, 0, -1, 0.0, 0,
         )
-        if self.at.node >= 0:
-            record.node_begin, record.node_end = self.at.begin, self.at.end
-            record.n_tried, record.n_drawn = self.n_tried, self.n_drawn
-        rows = np.array(
-            [self._row_of(self.slots[i]) - self.first for i in range(self.n)], dtype=np.int32
-        )
+        if self.at.node < 0:
+            return record
+        record.node_begin, record.node_end = self.at.begin, self.at.end
+        record.n_tried, record.n_drawn = self.n_tried, self.n_drawn
+        record.stage, record.done = self.stage, self.done
+        if self.stage == DIVIDING:
+            record.n_left = self.n_left
+        if best.column >= 0:
+            record.column, record.threshold = best.column, best.threshold
+            record.missing_right, record.score = best.missing_right, best.score
+        if self.stage == GATHERING or self.stage == WEIGHING:
+            record.trial_column, record.word = trial.column, trial.word
+        if self.stage == WEIGHING:
+            record.trial_threshold = trial.threshold
+            record.trial_missing_right = trial.missing_right
+        return record
+
+    cdef dict state(self):
+        cdef GrowthRecord record = self._record()
+        cdef GrowthRecord[::1] view = <GrowthRecord[:1]> &record
+        cdef int32_t i, filled = self.n
+        rows = np.arange(self.n, dtype=np.int32)
+        cdef int32_t[::1] numbers = rows
+        cdef const int32_t* right
+        if self.shadow.size == 1 and (self.at.node < 0 or self.stage == COUNTING):
+            # the slots are written as the rows of the root are counted, in this order
+            filled = 0
+        for i in range(filled):
+            numbers[i] = <int32_t> (self._row_of(self.slots[i]) - self.first)
+        if self.at.node >= 0 and self.stage == DIVIDING and self.is_begun:
+            right = <const int32_t*> self.search.values
+            for i in range(self.done - self.n_left):
+                numbers[self.at.begin + self.n_left + i] = <int32_t> (
+                    self._row_of(right[i]) - self.first
+                )
         stack = np.array(
             [(self.stack[i].node, self.stack[i].begin, self.stack[i].end)
              for i in range(self.n_stack)], dtype=np.int32,
@@ -291,30 +413,36 @@ cdef class Growth:
         self.drop()
         self.first, self.end, self.next_row = record.first, record.end, record.next_row
         self.credit, self.spent, self.random = record.credit, record.spent, record.random
-        self.phase = record.phase
+        self.phase, self.appetite = record.phase, record.appetite
+        self.window_slots = self.window.capacity
         self.shadow.take_state(state["shadow"])
         self.n = <int32_t> rows.shape[0]
         if self.n:
-            self.slots = <int32_t*> regrown(NULL, self.n * sizeof(int32_t))
-            self.spare = <int32_t*> regrown(NULL, self.n * sizeof(int32_t))
+            self.slots = <int32_t*> counted(NULL, self.n * sizeof(int32_t))
+            self.search.reserve(self.n, record.n_labels)
         for i in range(self.n):
             self.slots[i] = self.window.slot_of(self.first + rows[i])
         for i in range(<int32_t> stack.shape[0]):
             self._push(stack[i, 0], stack[i, 1], stack[i, 2])
+            self.n_open += stack[i, 2] - stack[i, 1]
         self.at = Pending(record.node, record.node_begin, record.node_end)
+        self.n_open += record.node_end - record.node_begin
         self.n_tried, self.n_drawn = record.n_tried, record.n_drawn
+        self.stage, self.done, self.n_left = record.stage, record.done, record.n_left
         self.search.best.column = record.column
         self.search.best.threshold = record.threshold
         self.search.best.missing_right = record.missing_right
         self.search.best.score = record.score if record.column >= 0 else -INFINITY
+        self.search.trial.column = record.trial_column
+        self.search.trial.word = record.word
+        self.search.trial.threshold = record.trial_threshold
+        self.search.trial.missing_right = record.trial_missing_right
         return 0
 
 
-def check_growth(state, n_columns, n_labels, has_numbers, size, n_rows):
-    """Raise StateError unless `Growth.take_state` can trust a state.
-
-    The window has seen `size` rows, and has the last `n_rows`.
-    """
+def check_growth(state, window, n_labels, has_numbers):
+    """Raise StateError unless `Growth.take_state` can trust a state, over a window that it can."""
+    n_columns, n_rows, size = len(window["field_of"]), len(window["labels"]), window["size"]
     require(len(state["record"]) == 1, "the growth of a tree")
     record, rows, stack = state["record"][0], state["rows"], state["stack"]
     phase, node = int(record["phase"]), int(record["node"])
@@ -326,10 +454,13 @@ def check_growth(state, n_columns, n_labels, has_numbers, size, n_rows):
     require(int(record["spent"]) >= 0, "the cells of a growing tree")
     require(abs(int(record["credit"])) < 2**62, "the cells of a growing tree")
     require(stack.shape[1:] == (3,), "the stack of a growing tree")
-    column = int(record["column"])
-    require(-1 <= column < n_columns, "a candidate")
-    require(np.isfinite(record["threshold"]) and np.isfinite(record["score"]), "a candidate")
-    require(record["missing_right"] in (0, 1), "a candidate")
+    for name in ("column", "trial_column"):
+        require(-1 <= int(record[name]) < n_columns, "a candidate")
+    require(0 <= record["appetite"] < np.inf, "what a tree takes")
+    for name in ("threshold", "score", "trial_threshold"):
+        require(np.isfinite(record[name]), "a candidate")
+    for name in ("missing_right", "trial_missing_right"):
+        require(record[name] in (0, 1), "a candidate")
     if phase != GROWING:
         require(len(rows) == len(stack) == 0 and node == -1, "a tree that does not grow")
         require(phase == IDLE or next_row >= size - n_rows, "the rows of a growing tree")
@@ -337,12 +468,30 @@ def check_growth(state, n_columns, n_labels, has_numbers, size, n_rows):
         return
     require(0 < len(rows) == end - first and first >= size - n_rows, "rows of a growing tree")
     require(np.array_equal(np.sort(rows), np.arange(len(rows))), "the rows of a growing tree")
+    known = int(record["n_labels"])
+    require(0 <= known <= n_labels, "the labels of a growing tree")
+    here = window["labels"][first - size + n_rows:end - size + n_rows]
+    require(has_numbers or int(here.max()) < known, "the labels of a growing tree")
     spans = [tuple(map(int, span)) for span in stack]
     if node >= 0:
         spans.append((node, int(record["node_begin"]), int(record["node_end"])))
         check_counts(int(record["n_tried"]), int(record["n_drawn"]))
+        _check_stage(record)
     for number, begin, stop in spans:
         require(0 <= number < len(nodes) and nodes["left"][number] < 0, "a node to be grown")
         require(0 <= begin < stop <= len(rows), "the rows of a node")
         require(nodes["n_kept"][number] == 0, "the rows of a node")
     require(len({number for number, _, _ in spans}) == len(spans), "a node to be grown twice")
+
+
+def _check_stage(record):
+    """Check what is said of the node that is being split."""
+    stage, done, n_left = (int(record[name]) for name in ("stage", "done", "n_left"))
+    n = int(record["node_end"]) - int(record["node_begin"])
+    require(COUNTING <= stage <= DIVIDING, "the stage of a node")
+    # a stage that is through with all rows is over
+    require(0 <= done < max(n, 1) and done % CHUNK == 0, "the rows of a stage")
+    require(0 <= n_left <= done, "the rows of a stage")
+    require(stage != DIVIDING or int(record["column"]) >= 0, "a split without a candidate")
+    is_trial = stage in (GATHERING, WEIGHING)
+    require(not is_trial or int(record["trial_column"]) >= 0, "a candidate")

@@ -43,19 +43,27 @@ cdef class ExtraNodes:
     cdef Pool pool
     cdef readonly int32_t size
     cdef int32_t capacity
+    cdef size_t limit           # of the bytes that it may grow to
     cdef bint has_numbers
 
+    cdef void _release(self) noexcept nogil
+    cdef size_t _node_bytes(self) noexcept nogil
     cdef void _open(self, int32_t parent) noexcept nogil
     cdef NodeRecord _record(self, int32_t node) noexcept nogil
     cdef int reserve(self, int32_t size) except -1 nogil
+    cdef bint may_take(self, size_t more) noexcept nogil
+    cdef bint may_split(self) noexcept nogil
+    cdef size_t split_bytes(self) noexcept nogil
     cdef int32_t split(self, int32_t node, int32_t column, float threshold,
                        bint missing_right) except -1 nogil
     cdef int32_t descend(self, int32_t node, const float* table) noexcept nogil
+    cdef int set_labels(self, int32_t node, const int32_t* labels, const double* weights,
+                        int32_t n) except -1 nogil
     cdef int add_label(self, int32_t node, int32_t label, float weight) except -1 nogil
     cdef void add_number(self, int32_t node, double number, float weight) noexcept nogil
     cdef int keep(self, int32_t node, uint32_t row) except -1 nogil
     cdef void drop_kept(self, int32_t node) noexcept nogil
-    cdef void clear(self) noexcept nogil
+    cdef int clear(self) except -1 nogil
     cdef void swap(self, ExtraNodes other) noexcept nogil
     cdef void shares(self, int32_t node, double strength, int32_t n_labels,
                      double* out) noexcept nogil

@@ -1,13 +1,13 @@
 """Counting along the way of an example, and what the counts say."""
 
 cimport cython
-from libc.stdint cimport int32_t, uint32_t
-from libc.stdlib cimport free
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.budget cimport counted, give_back, spacious
 from streamtree._core.store.pool cimport (
-    pool_free, pool_give, pool_move, pool_take, room_for,
+    SIZES, Word, pool_add_freed, pool_free, pool_give, pool_growth, pool_move, pool_take,
+    room_for,
 )
 
 import numpy as np
@@ -25,30 +25,56 @@ cdef enum:
 
 @cython.final
 cdef class ExtraNodes:
-    """Node 0 is the root; the two children of a node come after it, side by side."""
+    """Node 0 is the root; the two children of a node come after it, side by side.
+
+    `clear` comes before anything else, in the name of the model that it is part of. What does not
+    fit in `limit` bytes is not counted: another label of a node, another row of a leaf.
+    """
 
     def __cinit__(self, bint has_numbers):
         self.has_numbers = has_numbers
-        self.reserve(1)
-        self._open(-1)
+        self.limit = <size_t> -1
 
     def __dealloc__(self):
-        free(self.nodes)
-        free(self.means)
+        self._release()
+
+    cdef void _release(self) noexcept nogil:
+        give_back(self.nodes)
+        give_back(self.means)
         pool_free(&self.pool)
+        self.nodes, self.means = NULL, NULL
+        self.size = self.capacity = 0
 
     cdef size_t n_bytes(self) noexcept nogil:
-        cdef size_t per_node = sizeof(ExtraNode) + (sizeof(double) if self.has_numbers else 0)
-        return self.capacity * per_node + self.pool.capacity * sizeof(int32_t)
+        return self.capacity * self._node_bytes() + self.pool.capacity * sizeof(Word)
+
+    cdef size_t _node_bytes(self) noexcept nogil:
+        return sizeof(ExtraNode) + (sizeof(double) if self.has_numbers else 0)
+
+    cdef bint may_take(self, size_t more) noexcept nogil:
+        """Whether so many bytes more are within the limit."""
+        cdef size_t taken = self.n_bytes()
+        return more == 0 or (taken <= self.limit and more <= self.limit - taken)
+
+    cdef bint may_split(self) noexcept nogil:
+        """Whether there is room for two nodes more, and for what they keep at first."""
+        cdef size_t more = 4 * MOST_KEPT * sizeof(Word)
+        if self.size + 2 > self.capacity:
+            more += (spacious(self.size + 2) - self.capacity) * self._node_bytes()
+        return self.may_take(more)
+
+    cdef size_t split_bytes(self) noexcept nogil:
+        """What a split takes: two nodes, the rows of two leaves, and two labels of a node."""
+        return (2 * self._node_bytes() + 8 * sizeof(Word)) * 5 // 4
 
     cdef int reserve(self, int32_t size) except -1 nogil:
+        cdef int64_t capacity = spacious(size)
         if size <= self.capacity:
             return 0
-        size += size // 2 + 2
-        self.nodes = <ExtraNode*> regrown(self.nodes, size * sizeof(ExtraNode))
+        self.nodes = <ExtraNode*> counted(self.nodes, capacity * sizeof(ExtraNode))
         if self.has_numbers:
-            self.means = <double*> regrown(self.means, size * sizeof(double))
-        self.capacity = size
+            self.means = <double*> counted(self.means, capacity * sizeof(double))
+        self.capacity = <int32_t> capacity
         return 0
 
     cdef void _open(self, int32_t parent) noexcept nogil:
@@ -61,11 +87,16 @@ cdef class ExtraNodes:
             self.means[self.size] = 0.0
         self.size += 1
 
-    cdef void clear(self) noexcept nogil:
+    cdef int clear(self) except -1 nogil:
         """Only an empty root is left, and no memory that was taken for others."""
-        pool_free(&self.pool)
-        self.size = 0
+        if self.size == 1 and self.pool.size == 0:
+            # as small as it can be, and maybe not empty
+            self.size = 0
+        else:
+            self._release()
+        self.reserve(1)
         self._open(-1)
+        return 0
 
     cdef void swap(self, ExtraNodes other) noexcept nogil:
         """Exchange all nodes."""
@@ -99,32 +130,58 @@ cdef class ExtraNodes:
 
     # --------------------------------------------------------------------------- counting
 
+    cdef int set_labels(self, int32_t node, const int32_t* labels, const double* weights,
+                        int32_t n) except -1 nogil:
+        """Write down what was counted in a node that is new."""
+        cdef ExtraNode* here = &self.nodes[node]
+        cdef int32_t i, room = label_room(n)
+        # what there is no room for is forgotten
+        while n > 1 and not self.may_take(pool_growth(&self.pool, 2 * room)):
+            room //= 2
+            n = 1 if room < 2 else min(n, room)
+        here.n_labels = n
+        if n == 1:
+            here.counts = labels[0]
+        else:
+            here.counts = pool_take(&self.pool, 2 * room)
+            memcpy(self.labels_of(node), labels, n * sizeof(int32_t))
+        for i in range(n):
+            here.weight += <float> weights[i]
+            if n > 1:
+                self.weights_of(node)[i] = <float> weights[i]
+        return 0
+
     cdef int add_label(self, int32_t node, int32_t label, float weight) except -1 nogil:
         """Count an example in one node."""
         cdef ExtraNode* here = &self.nodes[node]
         cdef int32_t n = here.n_labels, i, other
         cdef int32_t* labels
         cdef float* weights
-        here.weight += weight
         if n == 0:
             here.n_labels, here.counts = 1, label
+            here.weight += weight
+            return 0
+        if n == 1 and here.counts == label:
+            here.weight += weight
             return 0
         if n == 1:
-            if here.counts == label:
-                return 0
             # the second label: both go to a block
+            if not self.may_take(pool_growth(&self.pool, 4)):
+                return 0
             i = pool_take(&self.pool, 4)
             self.pool.words[i].number = here.counts
             self.pool.words[i + 1].number = label
-            self.pool.words[i + 2].value = here.weight - weight
+            self.pool.words[i + 2].value = here.weight
             self.pool.words[i + 3].value = weight
             here.n_labels, here.counts = 2, i
+            here.weight += weight
             return 0
         labels = self.labels_of(node)
         weights = self.weights_of(node)
         for i in range(n):
             if labels[i] == label:
                 weights[i] += weight
+                here.weight += weight
                 if i >= ORDERED_LABELS:
                     # those that come often are found soon
                     other = i // 2
@@ -132,10 +189,13 @@ cdef class ExtraNodes:
                     weights[i], weights[other] = weights[other], weights[i]
                 return 0
         if n == label_room(n):
+            if not self.may_take(pool_growth(&self.pool, 4 * n)):
+                return 0
             i = pool_move(&self.pool, here.counts, 2 * n, 4 * n)
             memcpy(&self.pool.words[i + 2 * n], &self.pool.words[i + n], n * sizeof(float))
             here.counts = i
         here.n_labels += 1
+        here.weight += weight
         self.labels_of(node)[n] = label
         self.weights_of(node)[n] = weight
         return 0
@@ -151,14 +211,19 @@ cdef class ExtraNodes:
         cdef ExtraNode* here = &self.nodes[node]
         cdef uint32_t* rows
         cdef int32_t n = here.n_kept
-        if n == MOST_KEPT:
-            rows = self.kept_of(node)
-            memmove(rows, &rows[1], (MOST_KEPT - 1) * sizeof(uint32_t))
-            n -= 1
-        elif n == 0:
+        cdef bint is_full = n == MOST_KEPT
+        if n == 0:
+            if not self.may_take(pool_growth(&self.pool, 2)):
+                return 0
             here.kept = pool_take(&self.pool, 2)
-        elif n == room_for(n):
-            here.kept = pool_move(&self.pool, here.kept, n, 2 * n)
+        elif n == room_for(n) and not is_full:
+            is_full = not self.may_take(pool_growth(&self.pool, 2 * n))
+            if not is_full:
+                here.kept = pool_move(&self.pool, here.kept, n, 2 * n)
+        if is_full:
+            rows = self.kept_of(node)
+            memmove(rows, &rows[1], (n - 1) * sizeof(uint32_t))
+            n -= 1
         self.kept_of(node)[n] = row
         here.n_kept = n + 1
         return 0
@@ -249,6 +314,7 @@ cdef class ExtraNodes:
             means = np.asarray(<double[:self.size]> self.means).copy()
         return {
             "nodes": records, "labels": labels, "weights": weights, "kept": kept, "means": means,
+            "freed": np.asarray(<int32_t[:SIZES]> self.pool.freed).copy(),
         }
 
     cdef NodeRecord _record(self, int32_t node) noexcept nogil:
@@ -264,11 +330,12 @@ cdef class ExtraNodes:
         cdef const float[::1] weights = state["weights"]
         cdef const uint32_t[::1] kept = state["kept"]
         cdef const double[::1] means = state["means"]
-        cdef Py_ssize_t node, first_label = 0, first_kept = 0
+        cdef const int32_t[::1] freed = state["freed"]
+        cdef Py_ssize_t i, node, first_label = 0, first_kept = 0
         cdef ExtraNode* here
-        self.clear()
+        self._release()
+        self.reserve(<int32_t> records.shape[0])
         self.size = <int32_t> records.shape[0]
-        self.reserve(self.size)
         for node in range(self.size):
             here = &self.nodes[node]
             memset(here, 0, sizeof(ExtraNode))
@@ -294,6 +361,8 @@ cdef class ExtraNodes:
             first_kept += here.n_kept
             if self.has_numbers:
                 self.means[node] = means[node]
+        for i in range(SIZES):
+            pool_add_freed(&self.pool, <int> i, freed[i])
         return 0
 
 
@@ -334,6 +403,11 @@ def check_nodes(state, n_columns, n_labels, has_numbers, what):
     require(len(state["means"]) == (size if has_numbers else 0), f"the means of {what}")
     check_finite(state["means"])
     require(not has_numbers or not len(labels), f"the labels of {what}")
+    freed = state["freed"].astype(np.int64)
+    require(len(freed) == SIZES and (freed >= 0).all(), f"the memory of {what}")
+    # a node has given back its rows, and blocks for fewer labels than it has now
+    most = 30 * size + 4 * int(counts.sum())
+    require((freed * 2 ** np.arange(1, SIZES + 1)).sum() <= most, f"the memory of {what}")
     owners = np.repeat(numbers, counts)
     pairs = np.sort(owners * max(n_labels, 1) + labels)
     require((pairs[1:] > pairs[:len(pairs) - 1]).all(), f"a label of {what} twice")

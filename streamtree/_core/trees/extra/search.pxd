@@ -1,6 +1,6 @@
 """The search for a split among random ones, over some rows of the window."""
 
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from streamtree._core.stream.window cimport Window
 
@@ -13,56 +13,73 @@ cdef struct Candidate:
     double score            # the sum over both sides of squared weights or sums, per weight
 
 
-cdef struct Column:
-    # a column in the rows that are searched: their values are gathered
+cdef struct Trial:
+    # a candidate while it is drawn and compared, some rows at a time
     int32_t column
-    bint is_category
-    float low
+    float threshold
+    int32_t missing_right
+    int32_t n_missing       # rows without a value
+    uint64_t word           # that it is drawn by
+    float low               # the least and the largest value
     float high
-    int32_t n_missing
+
+
+cdef size_t search_bytes(int64_t n, int64_t n_labels, bint has_numbers) noexcept nogil
 
 
 cdef class SplitSearch:
     cdef Window window
     cdef bint has_numbers
     cdef Candidate best
+    cdef Trial trial
     cdef const int32_t* slots   # of the rows that are searched
     cdef int32_t n
     cdef double total           # their weight
-    cdef double mean            # of their numbers
+    cdef double sum             # of their numbers, from that of the first row
+    cdef double mean
+    cdef int32_t n_columns      # that a row has, in the mean
     cdef bint is_pure           # nothing is to be told apart
     cdef bint is_done           # nothing can be better than the best
     cdef bint is_weighted       # not all weights are 1
     cdef int32_t n_labels
     cdef int32_t* labels        # met in them
     cdef double* weights        # of these labels
-    cdef double* right          # of these labels, on the right; 0 between calls
+    cdef double* right          # of these labels, on the right; 0 between candidates
     cdef int32_t* counts        # the same where all weights are 1
     cdef int32_t* places        # by label: its place among those that were met, -1 for none
     cdef float* values          # by row: of the column that is looked at
     cdef float* row_weights     # by row
     cdef int32_t* row_labels    # by row: the place of its label
     cdef double* excess         # by row: weight times number less mean
-    cdef int32_t capacity
+    cdef double[4] sums         # of numbers on the right, in four lanes
+    cdef double[4] sum_weights
+    cdef int32_t n_right        # rows on the right, and those of the second label, of two
+    cdef int32_t n_second
+    cdef int32_t capacity       # rows
     cdef int32_t label_capacity
 
-    cdef int begin(self, const int32_t* slots, int32_t n) except -1 nogil
+    cdef int reserve(self, int32_t n, int32_t n_labels) except -1 nogil
+    cdef void begin(self, const int32_t* slots, int32_t n) noexcept nogil
+    cdef void count(self, int32_t first, int32_t end) noexcept nogil
+    cdef void centre(self, int32_t first, int32_t end) noexcept nogil
+    cdef void begin_with(self, const int32_t* slots, int32_t n) noexcept nogil
+    cdef bint draw(self, uint64_t* random) noexcept nogil
+    cdef void gather(self, int32_t first, int32_t end) noexcept nogil
+    cdef bint set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil
+    cdef void clear_sums(self) noexcept nogil
+    cdef void weigh(self, int32_t first, int32_t end) noexcept nogil
+    cdef void compare(self) noexcept nogil
     cdef double width(self) noexcept nogil
     cdef bint consider(self, uint64_t* random, bint is_between_rows) noexcept nogil
-    cdef int _reserve(self, int32_t n, int32_t n_labels) except -1 nogil
-    cdef void _count_labels(self) noexcept nogil
-    cdef void _count_numbers(self) noexcept nogil
-    cdef bint _draw(self, uint64_t word, uint64_t* random, Column* column) noexcept nogil
+    cdef int32_t _place_of(self, int32_t label) noexcept nogil
+    cdef void _count_labels(self, int32_t first, int32_t end) noexcept nogil
     cdef int32_t _draw_listed(self, int32_t slot, uint64_t word) noexcept nogil
-    cdef void _gather_numbers(self, const float* numbers, Column* column) noexcept nogil
-    cdef void _gather_category(self, const int32_t* codes, Column* column) noexcept nogil
-    cdef void _gather_list(self, Column* column) noexcept nogil
-    cdef bint _set_threshold(self, const Column* column, uint64_t word, uint64_t* random,
-                             bint is_between_rows, Candidate* out) noexcept nogil
-    cdef void _find_range(self, Column* column) noexcept nogil
-    cdef void _count_right(self, float threshold, bint missing_right) noexcept nogil
-    cdef void _score_labels(self, Candidate* found, int32_t n_missing) noexcept nogil
-    cdef void _score_numbers(self, Candidate* found, int32_t n_missing) noexcept nogil
-    cdef int32_t divide(self, const Candidate* split, int32_t* left, int32_t* right) noexcept nogil
+    cdef void _find_range(self, int32_t first, int32_t end) noexcept nogil
+    cdef void _weigh_labels(self, int32_t first, int32_t end) noexcept nogil
+    cdef void _weigh_numbers(self, int32_t first, int32_t end) noexcept nogil
+    cdef double _score_labels(self, double* right_weight) noexcept nogil
+    cdef double _score_numbers(self, double* right_weight) noexcept nogil
+    cdef int32_t divide(self, int32_t* slots, int32_t* right, int32_t first, int32_t end,
+                        int32_t n_left) noexcept nogil
     cdef void release(self) noexcept nogil
     cdef size_t n_bytes(self) noexcept nogil

@@ -8,11 +8,15 @@ cimport cython
 from libc.float cimport FLT_MAX
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint64_t
-from libc.stdlib cimport free
 
 from streamtree._core.kernels.rng cimport below, fraction, next_random, splitmix64
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.budget cimport counted, give_back
 from streamtree._core.stream.window cimport Field, Window
+
+
+cdef enum:
+    # labels of so many rows are found by looking at all of them
+    FEW_ROWS = 16
 
 
 cdef float threshold_between(float low, float high, double share) noexcept nogil:
@@ -21,9 +25,22 @@ cdef float threshold_between(float low, float high, double share) noexcept nogil
     return threshold if threshold < high else low
 
 
+cdef size_t search_bytes(int64_t n, int64_t n_labels, bint has_numbers) noexcept nogil:
+    """What the search takes for n rows of so many labels."""
+    cdef size_t per_row = 2 * sizeof(float)
+    if has_numbers:
+        return n * (per_row + sizeof(double))
+    return n * (per_row + sizeof(int32_t)) + n_labels * sizeof(int32_t) + (
+        min(n, n_labels) * (2 * sizeof(int32_t) + 2 * sizeof(double))
+    )
+
+
 @cython.final
 cdef class SplitSearch:
-    """Scratch of one tree; nothing of it outlives a call but what `begin` has counted."""
+    """The work on one node: count its rows, compare candidates, divide the rows by the best.
+
+    Each of these can be done some rows at a time: `first` is a multiple of four.
+    """
 
     def __cinit__(self, Window window, bint has_numbers):
         self.window = window
@@ -34,52 +51,46 @@ cdef class SplitSearch:
 
     cdef void release(self) noexcept nogil:
         """Give all memory back."""
-        free(self.labels)
-        free(self.weights)
-        free(self.right)
-        free(self.counts)
-        free(self.places)
-        free(self.values)
-        free(self.row_weights)
-        free(self.row_labels)
-        free(self.excess)
+        give_back(self.labels)
+        give_back(self.weights)
+        give_back(self.right)
+        give_back(self.counts)
+        give_back(self.places)
+        give_back(self.values)
+        give_back(self.row_weights)
+        give_back(self.row_labels)
+        give_back(self.excess)
         self.labels = self.counts = self.places = self.row_labels = NULL
         self.weights = self.right = self.excess = NULL
         self.values = self.row_weights = NULL
         self.capacity = self.label_capacity = self.n_labels = 0
 
     cdef size_t n_bytes(self) noexcept nogil:
-        cdef size_t per_row = 2 * sizeof(float) + (
-            sizeof(double) if self.has_numbers else sizeof(int32_t)
-        )
-        return self.capacity * per_row + self.label_capacity * (
-            3 * sizeof(int32_t) + 2 * sizeof(double)
-        )
+        return search_bytes(self.capacity, self.label_capacity, self.has_numbers)
 
-    cdef int _reserve(self, int32_t n, int32_t n_labels) except -1 nogil:
-        """Make room for n rows of so many labels."""
-        cdef int32_t i
-        if n > self.capacity:
-            n += n // 2 + 16
-            self.values = <float*> regrown(self.values, n * sizeof(float))
-            self.row_weights = <float*> regrown(self.row_weights, n * sizeof(float))
-            if self.has_numbers:
-                self.excess = <double*> regrown(self.excess, n * sizeof(double))
-            else:
-                self.row_labels = <int32_t*> regrown(self.row_labels, n * sizeof(int32_t))
+    cdef int reserve(self, int32_t n, int32_t n_labels) except -1 nogil:
+        """Make room for n rows of labels below `n_labels`; what was counted is lost."""
+        cdef int32_t i, most = min(n, n_labels)
+        self.release()
+        self.values = <float*> counted(NULL, n * sizeof(float))
+        self.row_weights = <float*> counted(NULL, n * sizeof(float))
+        if self.has_numbers:
+            self.excess = <double*> counted(NULL, n * sizeof(double))
             self.capacity = n
-        if n_labels > self.label_capacity:
-            n_labels += n_labels // 2 + 8
-            self.labels = <int32_t*> regrown(self.labels, n_labels * sizeof(int32_t))
-            self.weights = <double*> regrown(self.weights, n_labels * sizeof(double))
-            self.right = <double*> regrown(self.right, n_labels * sizeof(double))
-            self.counts = <int32_t*> regrown(self.counts, n_labels * sizeof(int32_t))
-            self.places = <int32_t*> regrown(self.places, n_labels * sizeof(int32_t))
-            for i in range(self.label_capacity, n_labels):
-                self.right[i] = 0.0
-                self.counts[i] = 0
+            return 0
+        self.row_labels = <int32_t*> counted(NULL, n * sizeof(int32_t))
+        self.labels = <int32_t*> counted(NULL, most * sizeof(int32_t))
+        self.weights = <double*> counted(NULL, most * sizeof(double))
+        self.right = <double*> counted(NULL, most * sizeof(double))
+        self.counts = <int32_t*> counted(NULL, most * sizeof(int32_t))
+        for i in range(most):
+            self.right[i] = 0.0
+            self.counts[i] = 0
+        if n > FEW_ROWS:
+            self.places = <int32_t*> counted(NULL, n_labels * sizeof(int32_t))
+            for i in range(n_labels):
                 self.places[i] = -1
-            self.label_capacity = n_labels
+        self.capacity, self.label_capacity = n, n_labels
         return 0
 
     cdef double width(self) noexcept nogil:
@@ -95,37 +106,56 @@ cdef class SplitSearch:
 
     # ------------------------------------------------------------------------ what is there
 
-    cdef int begin(self, const int32_t* slots, int32_t n) except -1 nogil:
-        """Count the rows that are to be split."""
+    cdef void begin(self, const int32_t* slots, int32_t n) noexcept nogil:
+        """Take other rows, of which none is counted yet; there is room for them."""
         cdef int32_t i
-        cdef float weight
-        self._reserve(n, 0 if self.has_numbers else self.window.context.n_labels)
+        for i in range(self.n_labels if self.places != NULL else 0):
+            self.places[self.labels[i]] = -1
+        self.n_labels = 0
         self.slots, self.n = slots, n
         self.best.column = -1
         self.best.score = -INFINITY
         self.is_done = self.is_weighted = False
-        self.total = 0.0
-        for i in range(n):
-            weight = self.window.weights[slots[i]]
+        self.is_pure = True
+        self.n_columns = <int32_t> (self.width() + 0.5)
+        self.total = self.sum = 0.0
+
+    cdef void begin_with(self, const int32_t* slots, int32_t n) noexcept nogil:
+        """Take other rows, and count them."""
+        self.begin(slots, n)
+        self.count(0, n)
+        self.centre(0, n)
+
+    cdef void count(self, int32_t first, int32_t end) noexcept nogil:
+        """Count some rows more."""
+        cdef int32_t i
+        cdef float weight
+        cdef double number, origin
+        for i in range(first, end):
+            weight = self.window.weights[self.slots[i]]
             self.row_weights[i] = weight
             self.is_weighted |= weight != 1.0
             self.total += weight
-        if self.has_numbers:
-            self._count_numbers()
-        else:
-            self._count_labels()
-        return 0
+        if not self.has_numbers:
+            self._count_labels(first, end)
+            return
+        # from the first number: large ones may have small differences
+        origin = self.window.targets[self.slots[0]]
+        for i in range(first, end):
+            number = self.window.targets[self.slots[i]] - origin
+            self.is_pure &= number == 0.0
+            self.excess[i] = number
+            self.sum += self.row_weights[i] * number
 
-    cdef void _count_labels(self) noexcept nogil:
+    cdef void _count_labels(self, int32_t first, int32_t end) noexcept nogil:
         cdef int32_t i, label, place
-        for i in range(self.n_labels):
-            self.places[self.labels[i]] = -1
-        self.n_labels = 0
-        for i in range(self.n):
+        for i in range(first, end):
             label = self.window.labels[self.slots[i]]
-            place = self.places[label]
+            place = self._place_of(label)
             if place < 0:
-                place = self.places[label] = self.n_labels
+                place = self.n_labels
+                if self.places != NULL:
+                    self.places[label] = place
                 self.labels[place] = label
                 self.weights[place] = 0.0
                 self.n_labels += 1
@@ -133,20 +163,24 @@ cdef class SplitSearch:
             self.row_labels[i] = place
         self.is_pure = self.n_labels < 2
 
-    cdef void _count_numbers(self) noexcept nogil:
+    cdef int32_t _place_of(self, int32_t label) noexcept nogil:
+        """The place of a label among those that were met, -1 if it was not."""
+        cdef int32_t place
+        if self.places != NULL:
+            return self.places[label]
+        for place in range(self.n_labels):
+            if self.labels[place] == label:
+                return place
+        return -1
+
+    cdef void centre(self, int32_t first, int32_t end) noexcept nogil:
+        """Take numbers from their mean, once all rows are counted."""
         cdef int32_t i
-        cdef double number, first = self.window.targets[self.slots[0]]
-        cdef double mean = 0.0
-        self.is_pure = True
-        # from the first number: large ones may have small differences
-        for i in range(self.n):
-            number = self.window.targets[self.slots[i]] - first
-            self.is_pure &= number == 0.0
-            self.excess[i] = number
-            mean += self.row_weights[i] * number
-        mean /= self.total
-        self.mean = first + mean
-        for i in range(self.n):
+        cdef double mean = self.sum / self.total
+        if not self.has_numbers:
+            return
+        self.mean = self.window.targets[self.slots[0]] + mean
+        for i in range(first, end):
             self.excess[i] = self.row_weights[i] * (self.excess[i] - mean)
 
     # --------------------------------------------------------------------------- candidates
@@ -157,46 +191,32 @@ cdef class SplitSearch:
         The threshold lies anywhere between the least and the largest value, or between those of
         two rows.
         """
-        cdef Column column
-        cdef Candidate found
-        cdef uint64_t word = next_random(random)
-        if not self._draw(word, random, &column):
+        if not self.draw(random):
             return False
-        if not self._set_threshold(&column, word, random, is_between_rows, &found):
+        self.gather(0, self.n)
+        if not self.set_threshold(random, is_between_rows):
             return False
-        if self.has_numbers:
-            self._score_numbers(&found, column.n_missing)
-        else:
-            self._score_labels(&found, column.n_missing)
-        if found.score > self.best.score:
-            self.best = found
+        self.weigh(0, self.n)
+        self.compare()
         return True
 
-    cdef bint _draw(self, uint64_t word, uint64_t* random, Column* column) noexcept nogil:
-        """Choose a column and gather its values."""
-        cdef int32_t choice = <int32_t> below(word, <int32_t> (self.width() + 0.5)), slot
+    cdef bint draw(self, uint64_t* random) noexcept nogil:
+        """Choose a column; returns whether there is one."""
+        cdef Trial* trial = &self.trial
+        cdef uint64_t word = next_random(random)
+        cdef int32_t choice = <int32_t> below(word, self.n_columns)
         cdef const Field* field
-        column.is_category = False
+        trial.word = word
         if choice < self.window.n_fields:
             field = &self.window.fields[self.window.ranked[choice]]
-            if field.column >= 0:
-                column.column = field.column
-                self._gather_numbers(field.numbers, column)
-                return True
-            # one against rest: that of a random row
-            slot = self.slots[below(next_random(random), self.n)]
-            column.column = field.codes[slot]
-            column.is_category = True
-            if column.column < 0:
-                return False
-            self._gather_category(field.codes, column)
-            return True
+            trial.column = field.column
+            if field.column < 0:
+                # one against rest: that of a random row
+                trial.column = field.codes[self.slots[below(next_random(random), self.n)]]
+            return trial.column >= 0
         word = next_random(random)
-        column.column = self._draw_listed(self.slots[below(word, self.n)], word)
-        if column.column < 0 or self.window.field_of[column.column] >= 0:
-            return False
-        self._gather_list(column)
-        return True
+        trial.column = self._draw_listed(self.slots[below(word, self.n)], word)
+        return trial.column >= 0 and self.window.field_of[trial.column] < 0
 
     cdef int32_t _draw_listed(self, int32_t slot, uint64_t word) noexcept nogil:
         """A random column of the list of a row, in whatever order they lie there; -1 for none."""
@@ -210,31 +230,46 @@ cdef class SplitSearch:
                 found, least = column, key
         return found
 
-    cdef void _gather_numbers(self, const float* numbers, Column* column) noexcept nogil:
-        cdef int32_t i
+    cdef void gather(self, int32_t first, int32_t end) noexcept nogil:
+        """Read the values of the column in some rows more."""
+        cdef int32_t i, column = self.trial.column, place = self.window.field_of[column]
         cdef const int32_t* slots = self.slots
+        cdef const float* numbers
+        cdef const int32_t* codes
         cdef float* values = self.values
-        for i in range(self.n):
-            values[i] = numbers[slots[i]]
-        self._find_range(column)
+        if first == 0:
+            self.trial.low, self.trial.high = INFINITY, -INFINITY
+            self.trial.n_missing = 0
+        if place < 0:
+            for i in range(first, end):
+                values[i] = self.window.list_value(slots[i], column)
+        elif self.window.fields[place].column < 0:
+            codes = self.window.fields[place].codes
+            for i in range(first, end):
+                values[i] = codes[slots[i]] == column
+        else:
+            numbers = self.window.fields[place].numbers
+            for i in range(first, end):
+                values[i] = numbers[slots[i]]
+        self._find_range(first, end)
 
-    cdef void _find_range(self, Column* column) noexcept nogil:
+    cdef void _find_range(self, int32_t first, int32_t end) noexcept nogil:
         """The least and the largest of the values; a missing one is neither."""
-        cdef int32_t i, k, missing = 0, n = self.n
+        cdef int32_t i, k, missing = 0, whole = first + (end - first) // 4 * 4
         cdef float low[4]
         cdef float high[4]
         cdef float value
         cdef const float* values = self.values
         for k in range(4):
-            low[k], high[k] = INFINITY, -INFINITY
+            low[k], high[k] = self.trial.low, self.trial.high
         # four at a time, which do not wait for each other
-        for i in range(0, n - 3, 4):
+        for i in range(first, whole, 4):
             for k in range(4):
                 value = values[i + k]
                 low[k] = value if value < low[k] else low[k]
                 high[k] = value if value > high[k] else high[k]
                 missing += value != value
-        for i in range(n - n % 4, n):
+        for i in range(whole, end):
             value = values[i]
             low[0] = value if value < low[0] else low[0]
             high[0] = value if value > high[0] else high[0]
@@ -242,41 +277,29 @@ cdef class SplitSearch:
         for k in range(1, 4):
             low[0] = min(low[0], low[k])
             high[0] = max(high[0], high[k])
-        column.low, column.high, column.n_missing = low[0], high[0], missing
+        self.trial.low, self.trial.high = low[0], high[0]
+        self.trial.n_missing += missing
 
-    cdef void _gather_category(self, const int32_t* codes, Column* column) noexcept nogil:
-        cdef int32_t i, found = 0, code = column.column
-        for i in range(self.n):
-            self.values[i] = codes[self.slots[i]] == code
-            found += codes[self.slots[i]] == code
-        column.low = 1.0 if found == self.n else 0.0
-        column.high = 1.0 if found else 0.0
-        column.n_missing = 0
-
-    cdef void _gather_list(self, Column* column) noexcept nogil:
-        cdef int32_t i
-        for i in range(self.n):
-            self.values[i] = self.window.list_value(self.slots[i], column.column)
-        self._find_range(column)
-
-    cdef bint _set_threshold(self, const Column* column, uint64_t word, uint64_t* random,
-                             bint is_between_rows, Candidate* out) noexcept nogil:
+    cdef bint set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil:
         """Draw a threshold and a side for what is missing; False where nothing can be split."""
-        cdef float low = column.low, high = column.high
+        cdef Trial* trial = &self.trial
+        cdef float low = trial.low, high = trial.high
+        cdef int32_t place = self.window.field_of[trial.column]
+        cdef bint is_category = place >= 0 and self.window.fields[place].column < 0
         cdef uint64_t rows
         cdef int32_t way = 0
-        out.column = column.column
-        out.missing_right = False
-        if column.n_missing == self.n:
+        trial.missing_right = False
+        self.clear_sums()
+        if trial.n_missing == self.n:
             return False
-        if column.n_missing:
+        if trial.n_missing:
             way = <int32_t> below(next_random(random), 3)
-            out.missing_right = way > 0
+            trial.missing_right = way > 0
         if way == 2:
             # what is missing against all that is there
-            out.threshold = FLT_MAX
+            trial.threshold = FLT_MAX
             return True
-        if is_between_rows and not column.is_category:
+        if is_between_rows and not is_category:
             rows = next_random(random)
             low = self.values[below(rows, self.n)]
             high = self.values[<int32_t> (fraction(rows) * self.n)]
@@ -284,106 +307,145 @@ cdef class SplitSearch:
                 low, high = high, low
         if not low < high:
             return False
-        out.threshold = threshold_between(low, high, fraction(word))
-        if column.is_category:
-            out.threshold = 0.5
+        trial.threshold = threshold_between(low, high, fraction(trial.word))
+        if is_category:
+            trial.threshold = 0.5
         return True
 
-    cdef void _count_right(self, float threshold, bint missing_right) noexcept nogil:
-        """Write the weights of the labels on the right to `right`, without a jump that is random.
-        """
-        cdef int32_t i, side, n_right = 0, n_second = 0, n = self.n
-        cdef float value
+    cdef void clear_sums(self) noexcept nogil:
+        """Nothing is on the right side yet."""
+        cdef int32_t k
+        self.n_right = self.n_second = 0
+        for k in range(4):
+            self.sums[k] = self.sum_weights[k] = 0.0
+
+    cdef void weigh(self, int32_t first, int32_t end) noexcept nogil:
+        """Let some rows more into the sums of the right side."""
+        if self.has_numbers:
+            self._weigh_numbers(first, end)
+        else:
+            self._weigh_labels(first, end)
+
+    cdef void _weigh_labels(self, int32_t first, int32_t end) noexcept nogil:
+        """Without a jump that is random."""
+        cdef int32_t i, side, n_right = 0, n_second = 0
+        cdef float value, threshold = self.trial.threshold
+        cdef bint missing_right = self.trial.missing_right
         cdef const float* values = self.values
         cdef const float* weights = self.row_weights
         cdef const int32_t* labels = self.row_labels
         cdef int32_t* counts = self.counts
         cdef double* right = self.right
         if self.is_weighted or missing_right:
-            for i in range(n):
+            for i in range(first, end):
                 value = values[i]
                 side = (value > threshold) | (missing_right & (value != value))
                 right[labels[i]] += side * <double> weights[i]
         elif self.n_labels == 2:
             # nor a place in memory that every row waits for
-            for i in range(n):
+            for i in range(first, end):
                 side = values[i] > threshold
                 n_right += side
                 n_second += side & labels[i]
-            right[0], right[1] = n_right - n_second, n_second
+            self.n_right += n_right
+            self.n_second += n_second
         else:
-            for i in range(n):
+            for i in range(first, end):
                 counts[labels[i]] += values[i] > threshold
-            for i in range(self.n_labels):
-                right[i] = counts[i]
-                counts[i] = 0
 
-    cdef void _score_labels(self, Candidate* found, int32_t n_missing) noexcept nogil:
-        cdef int32_t i
-        cdef double weight, right_weight = 0.0, left_weight, right = 0.0, left = 0.0
-        self._count_right(found.threshold, n_missing and found.missing_right)
-        for i in range(self.n_labels):
-            weight = self.right[i]
-            self.right[i] = 0.0
-            right_weight += weight
-            right += weight * weight
-            weight = self.weights[i] - weight
-            left += weight * weight
-        left_weight = self.total - right_weight
-        found.score = left / left_weight + right / right_weight
-        # both sides pure
-        self.is_done = found.score >= self.total
-        if n_missing == 0:
-            found.missing_right = right_weight > left_weight
-
-    cdef void _score_numbers(self, Candidate* found, int32_t n_missing) noexcept nogil:
-        cdef int32_t i, k, side, n = self.n, whole = n - n % 4
-        cdef float value, threshold = found.threshold
-        cdef bint missing_right = n_missing and found.missing_right
-        cdef double right_weight, right, left_weight
+    cdef void _weigh_numbers(self, int32_t first, int32_t end) noexcept nogil:
+        cdef int32_t i, k, side, whole = first + (end - first) // 4 * 4
+        cdef float value, threshold = self.trial.threshold
+        cdef bint missing_right = self.trial.missing_right
         cdef double sums[4]
         cdef double weights[4]
         cdef const float* values = self.values
         cdef const float* row_weights = self.row_weights
         cdef const double* excess = self.excess
         for k in range(4):
-            sums[k] = weights[k] = 0.0
-        for i in range(0, whole, 4):
+            sums[k], weights[k] = self.sums[k], self.sum_weights[k]
+        for i in range(first, whole, 4):
             for k in range(4):
                 value = values[i + k]
                 side = (value > threshold) | (missing_right & (value != value))
                 sums[k] += side * excess[i + k]
                 weights[k] += side * row_weights[i + k]
-        for i in range(whole, n):
+        for i in range(whole, end):
             value = values[i]
             side = (value > threshold) | (missing_right & (value != value))
             sums[0] += side * excess[i]
             weights[0] += side * row_weights[i]
-        right = (sums[0] + sums[1]) + (sums[2] + sums[3])
-        right_weight = (weights[0] + weights[1]) + (weights[2] + weights[3])
-        left_weight = self.total - right_weight
-        # the sums of both sides are opposite, for they are taken from the mean
-        found.score = right * right * (1.0 / left_weight + 1.0 / right_weight)
+        for k in range(4):
+            self.sums[k], self.sum_weights[k] = sums[k], weights[k]
+
+    cdef void compare(self) noexcept nogil:
+        """Compare the candidate, whose sides were weighed, with the best."""
+        cdef double right_weight = 0.0, score
+        if self.has_numbers:
+            score = self._score_numbers(&right_weight)
+        else:
+            score = self._score_labels(&right_weight)
+        if not score > self.best.score:
+            return
+        self.best.column = self.trial.column
+        self.best.threshold = self.trial.threshold
+        self.best.missing_right = self.trial.missing_right
+        self.best.score = score
+        if self.trial.n_missing == 0:
+            self.best.missing_right = right_weight > self.total - right_weight
+
+    cdef double _score_labels(self, double* right_weight) noexcept nogil:
+        cdef int32_t i
+        cdef double weight, left_weight, right = 0.0, left = 0.0, score
+        if not (self.is_weighted or self.trial.missing_right):
+            if self.n_labels == 2:
+                self.right[0], self.right[1] = self.n_right - self.n_second, self.n_second
+            else:
+                for i in range(self.n_labels):
+                    self.right[i] = self.counts[i]
+                    self.counts[i] = 0
+        for i in range(self.n_labels):
+            weight = self.right[i]
+            self.right[i] = 0.0
+            right_weight[0] += weight
+            right += weight * weight
+            weight = self.weights[i] - weight
+            left += weight * weight
+        left_weight = self.total - right_weight[0]
+        score = left / left_weight + right / right_weight[0]
+        # both sides pure
+        self.is_done = score >= self.total
+        return score
+
+    cdef double _score_numbers(self, double* right_weight) noexcept nogil:
+        cdef double right = (self.sums[0] + self.sums[1]) + (self.sums[2] + self.sums[3])
+        right_weight[0] = (
+            (self.sum_weights[0] + self.sum_weights[1])
+            + (self.sum_weights[2] + self.sum_weights[3])
+        )
         # of two rows there is one split
-        self.is_done = n == 2
-        if n_missing == 0:
-            found.missing_right = right_weight > left_weight
+        self.is_done = self.n == 2
+        # the sums of both sides are opposite, for they are taken from the mean
+        return right * right * (
+            1.0 / (self.total - right_weight[0]) + 1.0 / right_weight[0]
+        )
 
-    cdef int32_t divide(self, const Candidate* split, int32_t* left,
-                        int32_t* right) noexcept nogil:
-        """Write the slots of both sides, in their order; returns how many go left.
+    cdef int32_t divide(self, int32_t* slots, int32_t* right, int32_t first, int32_t end,
+                        int32_t n_left) noexcept nogil:
+        """Part some rows more by the best candidate, of which so many went left before.
 
-        `left` may be where the slots of the rows are read.
+        Those on the left stay in `slots`, in their order, the others go to `right`; returns how
+        many have gone left.
         """
-        cdef int32_t i, slot, n_left = 0, n_right = 0
+        cdef int32_t i, slot, n_right = first - n_left
         cdef float value
-        for i in range(self.n):
-            slot = self.slots[i]
-            value = self.window.value(slot, split.column)
-            if value > split.threshold or (split.missing_right and value != value):
+        for i in range(first, end):
+            slot = slots[i]
+            value = self.window.value(slot, self.best.column)
+            if value > self.best.threshold or (self.best.missing_right and value != value):
                 right[n_right] = slot
                 n_right += 1
             else:
-                left[n_left] = slot
+                slots[n_left] = slot
                 n_left += 1
         return n_left

@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from streamtree._core.kernels.rng cimport next_random, splitmix64
 from streamtree._core.leaves.explanation cimport Explanation
+from streamtree._core.store.budget cimport bytes_allowed
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport (
     LISTED, TABLE, Example, Prediction, Row, Scratch,
@@ -33,24 +34,16 @@ cdef enum:
     # candidates by the root of the number of columns, and at most
     CANDIDATES = 12
     MOST_CANDIDATES = 96
-    # rows that are replayed for every one that is learned
+    # rows that are replayed for every one that is learned; a search for a split counts as some
     REPLAYED = 8
+    SEARCH = 3
+    # of every label: growing needs a place for each, within its part
+    LABEL_BYTES = 32
 
 
 @cython.final
 cdef class ExtraTree(Tree):
     """With a window of its own it lets the rows in; one that is given has been let have them."""
-
-    cdef Window window
-    cdef bint owns_window
-    cdef bint has_numbers
-    cdef ExtraNodes nodes
-    cdef Growth growth
-    cdef SplitSearch search
-    cdef double strength        # of shrinking
-    cdef double stagger         # from 0 to 1: how much later than others it is first grown
-    cdef uint64_t random
-    cdef int64_t next_growth    # rows of the window when the tree is to be grown anew
 
     def __cinit__(self, *, bint has_numbers, uint64_t seed, double strength,
                   int32_t window_length=0, double stagger=0.0, Window window=None):
@@ -63,6 +56,8 @@ cdef class ExtraTree(Tree):
         self.nodes = ExtraNodes(has_numbers)
         self.growth = Growth(self.window, has_numbers)
         self.search = SplitSearch(self.window, has_numbers)
+        self.may_begin = True
+        self.label_bytes = LABEL_BYTES
         self.random = splitmix64(seed)
         self.next_growth = <int64_t> (FIRST_GROWTH * (1.0 + 0.9 * stagger))
 
@@ -74,13 +69,22 @@ cdef class ExtraTree(Tree):
         Tree.bind(self, context)
         if self.owns_window:
             self.window.bind(context)
+        self.search.reserve(MOST_KEPT, MOST_KEPT)
+        self.nodes.clear()
+        self.growth.drop()
         return 0
 
-    cdef size_t n_bytes(self) noexcept nogil:
-        cdef size_t total = (
-            self.nodes.n_bytes() + self.growth.n_bytes() + self.search.n_bytes()
-        )
-        return total + self.window.n_bytes() if self.owns_window else total
+    cdef void allow(self, size_t most, bint may_begin) noexcept nogil:
+        """Set how many bytes nodes may take, and whether it may begin to grow.
+
+        While it grows it takes as much again, and `bytes_of_scratch(most)`.
+        """
+        self.nodes.limit = self.growth.shadow.limit = most
+        self.may_begin = may_begin
+
+    cdef bint is_due(self) noexcept nogil:
+        """Whether it is to be grown anew."""
+        return self.growth.phase == IDLE and self.window.size >= self.next_growth
 
     # ------------------------------------------------------------------------- one example
 
@@ -113,12 +117,17 @@ cdef class ExtraTree(Tree):
         if out != NULL:
             self._answer(node, scratch, out)
         if self.owns_window:
+            self.window.most = bytes_allowed() // 2
             self.window.push(row, example)
+            self.allow(bytes_of_each(left_of(bytes_allowed(), self.window.n_bytes()), 1, 1), True)
         self._count(self.nodes, node, self.window.size - 1)
         return self._grow()
 
     cdef int _count(self, ExtraNodes nodes, int32_t leaf, int64_t row) except -1 nogil:
-        """Count a row of the window in its leaf and the nodes above; the leaf may split."""
+        """Count a row of the window in its leaf and the nodes above; the leaf may split.
+
+        Returns whether a split was searched for.
+        """
         cdef int32_t slot = self.window.slot_of(row), node = leaf
         cdef float weight = self.window.weights[slot]
         while node >= 0:
@@ -133,7 +142,7 @@ cdef class ExtraTree(Tree):
     # ---------------------------------------------------------------------------- splitting
 
     cdef int _extend(self, ExtraNodes nodes, int32_t leaf) except -1 nogil:
-        """Split a leaf by the rows that it has kept, if it is time to search."""
+        """Split a leaf by the rows that it has kept, if it is time; returns whether it was."""
         cdef ExtraNode* here = &nodes.nodes[leaf]
         cdef int32_t slots[MOST_KEPT]
         cdef int32_t i, n = 0
@@ -143,7 +152,7 @@ cdef class ExtraTree(Tree):
             return 0
         if here.since < ROWS_BETWEEN or here.n_kept < (
             NUMBERED_ROWS if self.has_numbers else LABELLED_ROWS
-        ):
+        ) or not nodes.may_split():
             return 0
         here.since = 0
         for i in range(here.n_kept):
@@ -153,7 +162,7 @@ cdef class ExtraTree(Tree):
                 n += 1
         if n < 2:
             return 0
-        self.search.begin(slots, n)
+        self.search.begin_with(slots, n)
         if self.search.is_pure:
             return 0
         for _ in range(min(
@@ -162,15 +171,15 @@ cdef class ExtraTree(Tree):
             if self.search.is_done:
                 break
             self.search.consider(&self.random, self.has_numbers)
-        if self.search.best.column < 0:
-            return 0
-        return self._split(nodes, leaf, slots)
+        if self.search.best.column >= 0:
+            self._split(nodes, leaf, slots)
+        return 1
 
     cdef int _split(self, ExtraNodes nodes, int32_t leaf, int32_t* slots) except -1 nogil:
         """Split a leaf by the best candidate; its children begin with the rows that were kept."""
         cdef int32_t right[MOST_KEPT]
         cdef int32_t i, n = self.search.n, child
-        cdef int32_t n_left = self.search.divide(&self.search.best, slots, right)
+        cdef int32_t n_left = self.search.divide(slots, right, 0, n, 0)
         child = nodes.split(
             leaf, self.search.best.column, self.search.best.threshold,
             self.search.best.missing_right,
@@ -196,23 +205,29 @@ cdef class ExtraTree(Tree):
 
     cdef int _grow(self) except -1 nogil:
         """Go on with the tree that is to take the place of this one, or begin with it."""
-        cdef int64_t rows = self.window.size, row
-        cdef int32_t node
-        if self.growth.phase == IDLE:
-            if rows >= self.next_growth:
-                self.growth.start(next_random(&self.random))
-                self.next_growth = rows + min(rows, <int64_t> self.window.length) // 2
-            return 0
+        cdef int64_t rows = self.window.size
+        if self.growth.phase != IDLE and self.growth.loses_rows():
+            self.growth.drop()
         if self.growth.phase == GROWING:
             return self.growth.run()
-        for _ in range(REPLAYED):
+        if self.growth.phase != IDLE:
+            return self._replay()
+        if self.may_begin and self.is_due():
+            self.growth.start(next_random(&self.random), bytes_of_scratch(self.nodes.limit))
+            self.next_growth = rows + max(self.window.n_rows() // 2, 1)
+        return 0
+
+    cdef int _replay(self) except -1 nogil:
+        """Let the new tree learn some of the rows that came while it was grown."""
+        cdef int64_t row
+        cdef int32_t node, effort = 0
+        while effort < REPLAYED:
             row = self.growth.next_row
-            if row == rows:
+            if row == self.window.size:
                 self.nodes.swap(self.growth.shadow)
-                self.growth.drop()
-                break
+                return self.growth.drop()
             node = self._descend_in_window(self.growth.shadow, self.window.slot_of(row))
-            self._count(self.growth.shadow, node, row)
+            effort += 1 + SEARCH * self._count(self.growth.shadow, node, row)
             self.growth.next_row += 1
         return 0
 
@@ -328,10 +343,8 @@ cdef class ExtraTree(Tree):
     def check_state_over(self, dict window, dict state, Py_ssize_t n_outputs):
         """The same over a window whose state was checked, and may be that of other trees, too."""
         n_labels = 0 if self.has_numbers else n_outputs
-        n_columns, n_rows = len(window["field_of"]), len(window["labels"])
+        n_columns = len(window["field_of"])
         require(type(state["random"]) is int and 0 <= state["random"] < 2**64, "random numbers")
         check_counts(state["next_growth"])
         check_nodes(state["grown"], n_columns, n_labels, self.has_numbers, "the tree")
-        check_growth(
-            state["growth"], n_columns, n_labels, self.has_numbers, window["size"], n_rows
-        )
+        check_growth(state["growth"], window, n_labels, self.has_numbers)

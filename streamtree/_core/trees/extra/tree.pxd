@@ -1,0 +1,49 @@
+from libc.stdint cimport int32_t, int64_t, uint64_t
+
+from streamtree._core.stream.row cimport Scratch, Prediction
+from streamtree._core.stream.window cimport Window
+from streamtree._core.trees.extra.growth cimport Growth
+from streamtree._core.trees.extra.nodes cimport ExtraNodes
+from streamtree._core.trees.extra.search cimport SplitSearch
+from streamtree._core.trees.tree cimport Tree
+
+
+cdef class ExtraTree(Tree):
+    cdef Window window
+    cdef bint owns_window
+    cdef bint has_numbers
+    cdef ExtraNodes nodes
+    cdef Growth growth
+    cdef SplitSearch search
+    cdef double strength        # of shrinking
+    cdef double stagger         # from 0 to 1: how much later than others it is first grown
+    cdef uint64_t random
+    cdef int64_t next_growth    # rows of the window when the tree is to be grown anew
+    cdef bint may_begin         # to be grown anew
+
+    cdef void allow(self, size_t most, bint may_begin) noexcept nogil
+    cdef bint is_due(self) noexcept nogil
+    cdef void _answer(self, int32_t node, Scratch* scratch, Prediction* out) noexcept nogil
+    cdef int _count(self, ExtraNodes nodes, int32_t leaf, int64_t row) except -1 nogil
+    cdef int _extend(self, ExtraNodes nodes, int32_t leaf) except -1 nogil
+    cdef int _split(self, ExtraNodes nodes, int32_t leaf, int32_t* slots) except -1 nogil
+    cdef int _begin_with(self, ExtraNodes nodes, int32_t leaf, int32_t slot) except -1 nogil
+    cdef int _grow(self) except -1 nogil
+    cdef int _replay(self) except -1 nogil
+    cdef int32_t _descend_in_window(self, ExtraNodes nodes, int32_t slot) noexcept nogil
+    cdef list _kept_below(self, int32_t node)
+
+
+cdef inline size_t left_of(size_t most, size_t taken) noexcept nogil:
+    """What is left of a bound."""
+    return most - taken if most > taken else 0
+
+
+cdef inline size_t bytes_of_scratch(size_t most) noexcept nogil:
+    """What growing may take besides the nodes, where these may take `most` bytes."""
+    return most // 3 * 2
+
+
+cdef inline size_t bytes_of_each(size_t most, Py_ssize_t n, Py_ssize_t n_growing) noexcept nogil:
+    """What the nodes of one of n trees may take, where so many grow at a time: as many again."""
+    return most // (3 * n + 5 * n_growing) * 3
