@@ -212,7 +212,7 @@ def flood(kind, n, seed=0):
         elif kind == "words":
             x |= {f"w{j}": 1.0 for j in rng.integers(5000, size=70)}
         elif kind == "labels" and i % 3 == 0:
-            label = i
+            label = i // 6
         elif kind == "noise":
             label = int(rng.integers(2))
         yield x, label
@@ -242,7 +242,8 @@ def test_it_keeps_within_its_bytes(estimator, kind):
     # it has come near its bound, and what there is room for is good for something
     assert model._core.learned_bytes > bound / 5
     if estimator is ExtraTreeClassifier and kind != "noise":
-        assert np.mean(hits[200:]) > 0.6
+        # of the labels, a third cannot be known
+        assert np.mean(hits[200:]) > (0.5 if kind == "labels" else 0.6)
 
 
 def test_more_bytes_are_more_nodes():
