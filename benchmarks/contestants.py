@@ -165,7 +165,8 @@ CONTESTANTS: dict[str, Contestant] = {
         _river("river EFDT", "tree", cost=2),
         *(
             _moa(
-                f"{short}({size})", True, "forest", 3 if size == 10 else 5, with_ensemble(name, size)
+                f"{short}({size})", True, "forest", 3 if size == 10 else 5,
+                with_ensemble(name, size),
             )
             for short, name in MOA_FORESTS.items() for size in (10, 100)
         ),
