@@ -92,7 +92,7 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
         """As river's, which reads the signature each time: of many models that costs the most."""
         names = parameter_names(type(self))
         if names is None:
-            return super()._get_params()  # type: ignore[no-any-return]
+            return super()._get_params()
         found = {}
         for name in names:
             value = getattr(self, name)

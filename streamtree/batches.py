@@ -19,7 +19,10 @@ from numpy.typing import NDArray
 from streamtree._core.learners.learner import MAX_TARGET, MAX_WEIGHT
 from streamtree._core.stream.sources import DenseRows, SparseRows
 
-__all__ = ["Batch", "indexed_frame", "label_list", "target_array", "target_columns", "weight_array"]
+__all__ = [
+    "Batch", "indexed_frame", "label_array", "label_list", "take_rows", "target_array",
+    "target_columns", "weight_array",
+]
 
 # characters of a label up to which an array of labels is one of numpy's strings
 LONGEST_TEXT = 256
@@ -346,6 +349,27 @@ def _label_table(labels: list[Any]) -> NDArray[Any]:
     table = np.empty(len(labels), dtype=object)
     table[:] = labels
     return table
+
+
+def take_rows(X: Any, rows: Any) -> Any:
+    """Some rows of what a Batch takes, by a slice or an array of numbers, in the same kind."""
+    if isinstance(X, np.ndarray):
+        return X[rows]
+    if hasattr(X, "tocsr"):
+        return X.tocsr()[rows]
+    import narwhals.stable.v2 as nw
+
+    return nw.from_native(X, eager_only=True)[rows].to_native()
+
+
+def label_array(labels: list[Any]) -> NDArray[Any]:
+    """Labels of rows as `predict_many` gives them; None where there was none to predict."""
+    kinds = {type(label) for label in labels}
+    if kinds <= {int} or kinds <= {str} or kinds <= {float} or kinds <= {bool}:
+        return _label_table(labels)
+    array = np.empty(len(labels), dtype=object)
+    array[:] = labels
+    return array
 
 
 def indexed_frame(records: list[dict[str, Any]], index: str) -> Any:

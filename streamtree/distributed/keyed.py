@@ -1,0 +1,372 @@
+"""One model for every key."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+
+from streamtree.base import (
+    StreamTree,
+    StreamTreeClassifier,
+    StreamTreeMultiTargetRegressor,
+    check_integer,
+)
+from streamtree.batches import Batch, label_array, label_list, take_rows
+from streamtree.distributed.crew import Crew, Job
+from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
+from streamtree.distributed.shelf import Shelf
+from streamtree.distributed.worker import Worker
+from streamtree.modelfile import encoded
+from streamtree.serialization import from_bytes, to_bytes
+
+__all__ = ["KeyedModels"]
+
+Model = TypeVar("Model", bound=StreamTree)
+
+
+class KeyedWorker(Worker):
+    """The models of some of the keys."""
+
+    def __init__(self, path: str, prototype: bytes, n_open: int) -> None:
+        super().__init__()
+        self._prototype = from_bytes(prototype)
+        self.shelf = Shelf(path, self._prototype, n_open)
+
+    def learn_part(self, part: Any) -> list[Any] | None:
+        names, counts, X, y, w, asks = part
+        said: list[Any] = []
+        at = 0
+        failed = None
+        for name, n in zip(names, counts, strict=True):
+            rows = slice(at, at + n)
+            at += n
+            model = self.shelf.to_learn(name)
+            mine = take_rows(X, rows), take_rows(y, rows), None if w is None else w[rows]
+            try:
+                if asks:
+                    said += _listed(model.test_then_learn_many(*mine))
+                else:
+                    model.learn_many(*mine)
+            except Exception as error:
+                # the rows of other keys are learned all the same
+                failed = failed or ValueError(f"key {name.decode()}: {error}")
+                said += [None] * (n if asks else 0)
+        if failed is not None:
+            raise failed
+        return said if asks else None
+
+    def ask(self, question: str, part: Any) -> Any:
+        if question == "predict":
+            names, counts, X = part
+            said: list[Any] = []
+            at = 0
+            for name, n in zip(names, counts, strict=True):
+                model = self.shelf.find(name) or self._prototype
+                said += _listed(model.predict_many(take_rows(X, slice(at, at + n))))
+                at += n
+            return said
+        if question == "model":
+            model = None if part is None else self.shelf.find(part)
+            return None if model is None else to_bytes(model)
+        return {"n_models": len(self.shelf), "n_open": self.shelf.n_open}
+
+    def checkpoint(self, position: int) -> None:
+        self.shelf.checkpoint(position)
+
+    def positions(self) -> list[int]:
+        return self.shelf.positions()
+
+    def go_back(self, position: int) -> None:
+        self.shelf.go_back(position)
+
+
+def _listed(said: Any) -> list[Any]:
+    # of frames series come back, or frames
+    return list(said.tolist() if isinstance(said, np.ndarray) else np.asarray(said).tolist())
+
+
+class _Maker:
+    """Makes a worker in its process."""
+
+    def __init__(self, prototype: bytes, n_open: int) -> None:
+        self._arguments = prototype, n_open
+
+    def __call__(self, folder: str, number: int) -> KeyedWorker:
+        return KeyedWorker(os.path.join(folder, f"worker-{number:04d}.db"), *self._arguments)
+
+
+class KeyedModels(Generic[Model]):
+    """A model of its own for every customer, device or route; millions of them.
+
+    Keys are shared out to workers, which are processes of Ray, by a hash that is the same at every
+    run. A model comes into being with the first row of its key. Only the recently used ones are in
+    memory; the others lie in a database on the worker's disk, some kilobytes each. Every model is,
+    byte for byte, what it would be had it learned the rows of its key alone, in their order: for
+    any number of workers, any batches, any memory, and whatever process dies on the way.
+
+    Parameters
+    ----------
+    prototype
+        What a model is at first sight: a model that has learned nothing, or something that all are
+        to know.
+    n_workers
+        At least 1: the number of processes. It is fixed for a folder.
+    folder
+        Where checkpoints lie; a disk that the workers reach, wherever Ray may start them. What lies
+        there already is gone on with: see `position`. None for a temporary folder, with which
+        workers may die, but not the driver.
+    n_open
+        At least 1: how many models each worker may have in memory.
+    checkpoint_rows
+        At least 1: a checkpoint is made whenever so many rows were learned. The driver keeps the
+        rows since the last one.
+    in_flight
+        At least 1: how many batches may be under way to a worker before `learn_many` waits for it.
+    resources
+        Options of Ray's actors, such as `{"num_cpus": 0.5}`.
+
+    Attributes
+    ----------
+    position
+        The rows of the stream that are behind the models. After a start in a folder that was used
+        before, it is that of the last checkpoint: feed the stream from there.
+    n_restarts
+        How often a worker has died and was started again.
+
+    Notes
+    -----
+    Rows are learned at least from one checkpoint to the next by the same driver; rows that were
+    sent and not yet in a checkpoint are sent again where a worker died. What a model refuses (an
+    infinite value is found before anything is sent, but one label too many is not) is an error of
+    its key alone: all other rows of the batch are learned, and the error comes with the answer, or
+    with `wait` or a later call where nothing is answered.
+
+    Examples
+    --------
+    >>> import numpy as np, ray
+    >>> from streamtree import ModelTreeClassifier
+    >>> from streamtree.distributed import KeyedModels
+    >>> _ = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    >>> rng = np.random.default_rng(1)
+    >>> users = rng.integers(10, size=2000)
+    >>> X = rng.normal(size=(2000, 3))
+    >>> y = X[:, 0] > users / 5 - 1          # every user has a threshold
+    >>> with KeyedModels(ModelTreeClassifier(), n_workers=2) as models:
+    ...     models.learn_many(users[:1500], X[:1500], y[:1500])
+    ...     hits = models.predict_many(users[1500:], X[1500:]) == y[1500:]
+    ...     models.position, len(models), bool(hits.mean() > 0.85)
+    (1500, 10, True)
+    >>> ray.shutdown()
+
+    """
+
+    def __init__(
+        self,
+        prototype: Model,
+        n_workers: int = 1,
+        *,
+        folder: str | os.PathLike[str] | None = None,
+        n_open: int = 10_000,
+        checkpoint_rows: int = 1_000_000,
+        in_flight: int = 4,
+        resources: dict[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(prototype, StreamTree):
+            raise TypeError(f"prototype must be a model, got {type(prototype).__name__}")
+        check_integer("n_open", n_open, at_least=1, at_most=2**31)
+        self._prototype = prototype
+        parameters = {name: encoded(v, name) for name, v in prototype._get_params().items()}
+        self._crew = Crew(
+            _Maker(to_bytes(prototype), n_open), n_workers, folder=folder,
+            description={
+                "shape": "KeyedModels", "class": type(prototype).__name__, "parameters": parameters
+            },
+            checkpoint_rows=checkpoint_rows, in_flight=in_flight, resources=resources or {},
+        )
+
+    @property
+    def position(self) -> int:
+        return self._crew.position
+
+    @property
+    def n_restarts(self) -> int:
+        return self._crew.n_restarts
+
+    def learn_many(self, keys: Any, X: Any, y: Any, w: Any = None) -> None:
+        """Learn a batch: every row by the model of its key.
+
+        It returns when the rows are on their way, and waits only where too many are.
+
+        Parameters
+        ----------
+        keys
+            n_rows keys: an array, a series or a list of str, int, float, bool, None, or tuples.
+            Those that are equal in a dict are one key.
+        X, y, w
+            As for a single model.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for a single model; nothing is learned then. Errors of earlier batches, too.
+
+        """
+        self._learn(keys, X, y, w, asks=False)
+        if self._crew.is_due():
+            self.checkpoint()
+
+    def test_then_learn_many(self, keys: Any, X: Any, y: Any, w: Any = None) -> Any:
+        """Predict every row just before the model of its key learns it.
+
+        Returns
+        -------
+        n_rows labels or numbers as an array, whatever X came in; an array of shape
+        (n_rows, n_targets) for several targets.
+
+        """
+        answer = self._answer(self._learn(keys, X, y, w, asks=True))
+        if self._crew.is_due():
+            self.checkpoint()
+        return answer
+
+    def run(
+        self, batches: Iterable[tuple[Any, ...]], *, progress: bool = False
+    ) -> Iterator[Any]:
+        """Test, then learn batch after batch, with several under way at a time.
+
+        Parameters
+        ----------
+        batches
+            Arguments of `test_then_learn_many`: keys, X, y, and weights if there are any.
+        progress
+            Whether tqdm shows the rows learned.
+
+        Yields
+        ------
+        What `test_then_learn_many` returns, in the order of the batches.
+
+        """
+        pending: deque[Any] = deque()
+        bar = _bar(progress, self.position)
+        try:
+            for batch in batches:
+                pending.append(self._learn(*batch, *[None] * (4 - len(batch)), asks=True))
+                bar.update(len(pending[-1][1]))
+                if self._crew.is_due():
+                    self.checkpoint()
+                while len(pending) > self._crew.in_flight:
+                    yield self._answer(pending.popleft())
+            while pending:
+                yield self._answer(pending.popleft())
+        finally:
+            bar.close()
+
+    def predict_many(self, keys: Any, X: Any) -> Any:
+        """Predict rows by the models of their keys, all that was sent before being learned.
+
+        A key that was never seen is answered by the prototype.
+        """
+        n_rows = Batch(X).n_rows
+        order, parts = sorted_by_key(keys, n_rows, len(self._crew.seats))
+        rows = take_rows(X, order)
+        said = self._crew.ask(
+            "predict",
+            [(names, n, take_rows(rows, slice(a, b))) for a, b, names, n in parts],
+        )
+        return self._in_order(said, order)
+
+    def model(self, key: Hashable) -> Model | None:
+        """A copy of the model of a key, None if there is none."""
+        name = key_name(key)
+        owner = worker_of(name, len(self._crew.seats))
+        parts = [name if i == owner else None for i in range(len(self._crew.seats))]
+        data = self._crew.ask("model", parts)[owner]
+        return None if data is None else from_bytes(data)
+
+    def __len__(self) -> int:
+        """How many keys there are."""
+        return sum(count["n_models"] for count in self._crew.ask("count", self._nothing))
+
+    @property
+    def n_open(self) -> list[int]:
+        """How many models each worker has in memory."""
+        return [count["n_open"] for count in self._crew.ask("count", self._nothing)]
+
+    @property
+    def _nothing(self) -> list[None]:
+        return [None] * len(self._crew.seats)
+
+    def wait(self) -> None:
+        """Wait until all rows are learned; raises what a model has refused."""
+        self._crew.wait()
+
+    def checkpoint(self) -> None:
+        """Keep on disk all that was learned; from here on it cannot be lost."""
+        self._crew.checkpoint()
+
+    def close(self) -> None:
+        """End the workers. Rows since the last checkpoint are lost: feed them again."""
+        self._crew.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    # ---------------------------------------------------------------------------- parts
+
+    def _learn(
+        self, keys: Any, X: Any, y: Any, w: Any, *, asks: bool
+    ) -> tuple[list[Job], Any]:
+        """Check a batch as a model would, and send it; returns the jobs and the order of rows."""
+        batch, arguments = self._prototype._prepared(X, y, w)
+        weights = arguments[-1]
+        order, parts = sorted_by_key(keys, batch.n_rows, len(self._crew.seats))
+        rows, targets = take_rows(X, order), take_rows(self._as_rows(y, batch.n_rows), order)
+        if weights is not None:
+            weights = weights[order]
+        sent = [
+            (
+                names, n, take_rows(rows, slice(a, b)), take_rows(targets, slice(a, b)),
+                None if weights is None else weights[a:b], asks,
+            )
+            for a, b, names, n in parts
+        ]
+        return self._crew.learn(sent, batch.n_rows, is_awaited=asks), order
+
+    def _as_rows(self, y: Any, n_rows: int) -> Any:
+        """Targets as something of which rows can be taken."""
+        if isinstance(y, np.ndarray) or isinstance(self._prototype, StreamTreeMultiTargetRegressor):
+            return y
+        array = np.empty(n_rows, dtype=object)
+        array[:] = label_list(y, n_rows)
+        return array
+
+    def _answer(self, sent: tuple[list[Job], Any]) -> Any:
+        jobs, order = sent
+        return self._in_order(self._crew.said(jobs), order)
+
+    def _in_order(self, said: list[list[Any]], order: Any) -> Any:
+        """What was said of the rows of workers, in the order in which they came."""
+        answers: list[Any] = [None] * len(order)
+        listed = order.tolist()
+        at = 0
+        for part in said:
+            for answer in part:
+                answers[listed[at]] = answer
+                at += 1
+        if isinstance(self._prototype, StreamTreeClassifier):
+            return label_array(answers)
+        return np.array(answers, dtype=np.float64)
+
+
+def _bar(progress: bool, position: int) -> Any:
+    """Rows learned so far, on the screen."""
+    from tqdm import tqdm
+
+    return tqdm(disable=not progress, unit="row", unit_scale=True, initial=position)

@@ -1,0 +1,21 @@
+"""One small Ray cluster for all tests of a module."""
+
+import os
+
+import pytest
+
+# before Ray is imported
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    ray = pytest.importorskip("ray", reason="Ray is not installed")
+    pytest.importorskip("ray.exceptions", reason="Ray is not installed")
+    ray.init(
+        num_cpus=4, include_dashboard=False, log_to_driver=False,
+        object_store_memory=80 * 2**20, configure_logging=False,
+    )  # fmt: skip
+    yield ray
+    ray.shutdown()
