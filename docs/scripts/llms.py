@@ -30,7 +30,7 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> None:
 def on_post_build(config: Any) -> None:
     """Write the list, in the order of the navigation; pages go by their sources, which are text."""
     order = re.findall(r"[\w/]+\.md", str(config["nav"]))
-    _pages.sort(key=lambda page: order.index(page[1]))
+    _pages.sort(key=lambda page: order.index(page[1]) if page[1] in order else len(order))
     lines = [f"# {config['site_name']}", "", f"> {config['site_description']}", ""]
     lines += [f"- [{title}]({path}): {said}" for title, path, said in _pages]
     site, docs = Path(config["site_dir"]), Path(config["docs_dir"])
