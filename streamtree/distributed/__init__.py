@@ -1,6 +1,7 @@
 """Models on the processes of a Ray cluster, one machine or many.
 
 - `KeyedModels`: a model of its own for every customer, device or route.
+- `DataParallel`: one model whose rows are shared out to replicas.
 
 All are given batches of rows as a local model is. Every batch has its place in the stream: it is
 learned once, in order, or refused. Workers write checkpoints; one that dies is started again from
@@ -18,6 +19,7 @@ except ImportError:
 
 from streamtree.distributed.crew import WorkerLostError
 from streamtree.distributed.keyed import KeyedModels
+from streamtree.distributed.parallel import DataParallel
 from streamtree.distributed.worker import SequenceError
 
-__all__ = ["KeyedModels", "SequenceError", "WorkerLostError"]
+__all__ = ["DataParallel", "KeyedModels", "SequenceError", "WorkerLostError"]

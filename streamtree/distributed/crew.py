@@ -208,8 +208,8 @@ class Crew:
         """
         jobs = []
         for seat, part in zip(self.seats, parts, strict=True):
-            place = {"first": self.position, "is_awaited": is_awaited}
-            job = Job("learn", self.position, n_rows, part, **place)
+            first = self.position
+            job = Job("learn", first, n_rows, part, first=first, is_awaited=is_awaited)
             self.give(seat, job)
             jobs.append(job)
         self.position += n_rows

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections import deque
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import Hashable
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from streamtree.base import (
     StreamTree,
     StreamTreeClassifier,
-    StreamTreeMultiTargetRegressor,
     check_integer,
 )
-from streamtree.batches import Batch, label_array, label_list, take_rows
+from streamtree.batches import Batch, label_array, take_rows
 from streamtree.distributed.crew import Crew, Job
 from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
+from streamtree.distributed.shape import Shape, as_rows, described
 from streamtree.distributed.shelf import Shelf
 from streamtree.distributed.worker import Worker
-from streamtree.modelfile import encoded
 from streamtree.serialization import from_bytes, to_bytes
 
 __all__ = ["KeyedModels"]
@@ -99,7 +97,7 @@ class _Maker:
         return KeyedWorker(os.path.join(folder, f"worker-{number:04d}.db"), *self._arguments)
 
 
-class KeyedModels(Generic[Model]):
+class KeyedModels(Shape, Generic[Model]):
     """A model of its own for every customer, device or route; millions of them.
 
     Keys are shared out to workers, which are processes of Ray, by a hash that is the same at every
@@ -179,22 +177,11 @@ class KeyedModels(Generic[Model]):
             raise TypeError(f"prototype must be a model, got {type(prototype).__name__}")
         check_integer("n_open", n_open, at_least=1, at_most=2**31)
         self._prototype = prototype
-        parameters = {name: encoded(v, name) for name, v in prototype._get_params().items()}
         self._crew = Crew(
             _Maker(to_bytes(prototype), n_open), n_workers, folder=folder,
-            description={
-                "shape": "KeyedModels", "class": type(prototype).__name__, "parameters": parameters
-            },
+            description=described("KeyedModels", prototype),
             checkpoint_rows=checkpoint_rows, in_flight=in_flight, resources=resources or {},
         )
-
-    @property
-    def position(self) -> int:
-        return self._crew.position
-
-    @property
-    def n_restarts(self) -> int:
-        return self._crew.n_restarts
 
     def learn_many(self, keys: Any, X: Any, y: Any, w: Any = None) -> None:
         """Learn a batch: every row by the model of its key.
@@ -215,9 +202,8 @@ class KeyedModels(Generic[Model]):
             As for a single model; nothing is learned then. Errors of earlier batches, too.
 
         """
-        self._learn(keys, X, y, w, asks=False)
-        if self._crew.is_due():
-            self.checkpoint()
+        self._sent(keys, X, y, w, asks=False)
+        self._checkpoint_if_due()
 
     def test_then_learn_many(self, keys: Any, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row just before the model of its key learns it.
@@ -228,42 +214,9 @@ class KeyedModels(Generic[Model]):
         (n_rows, n_targets) for several targets.
 
         """
-        answer = self._answer(self._learn(keys, X, y, w, asks=True))
-        if self._crew.is_due():
-            self.checkpoint()
+        answer = self._answer(self._sent(keys, X, y, w, asks=True))
+        self._checkpoint_if_due()
         return answer
-
-    def run(
-        self, batches: Iterable[tuple[Any, ...]], *, progress: bool = False
-    ) -> Iterator[Any]:
-        """Test, then learn batch after batch, with several under way at a time.
-
-        Parameters
-        ----------
-        batches
-            Arguments of `test_then_learn_many`: keys, X, y, and weights if there are any.
-        progress
-            Whether tqdm shows the rows learned.
-
-        Yields
-        ------
-        What `test_then_learn_many` returns, in the order of the batches.
-
-        """
-        pending: deque[Any] = deque()
-        bar = _bar(progress, self.position)
-        try:
-            for batch in batches:
-                pending.append(self._learn(*batch, *[None] * (4 - len(batch)), asks=True))
-                bar.update(len(pending[-1][1]))
-                if self._crew.is_due():
-                    self.checkpoint()
-                while len(pending) > self._crew.in_flight:
-                    yield self._answer(pending.popleft())
-            while pending:
-                yield self._answer(pending.popleft())
-        finally:
-            bar.close()
 
     def predict_many(self, keys: Any, X: Any) -> Any:
         """Predict rows by the models of their keys, all that was sent before being learned.
@@ -300,34 +253,17 @@ class KeyedModels(Generic[Model]):
     def _nothing(self) -> list[None]:
         return [None] * len(self._crew.seats)
 
-    def wait(self) -> None:
-        """Wait until all rows are learned; raises what a model has refused."""
-        self._crew.wait()
-
-    def checkpoint(self) -> None:
-        """Keep on disk all that was learned; from here on it cannot be lost."""
-        self._crew.checkpoint()
-
-    def close(self) -> None:
-        """End the workers. Rows since the last checkpoint are lost: feed them again."""
-        self._crew.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
     # ---------------------------------------------------------------------------- parts
 
-    def _learn(
-        self, keys: Any, X: Any, y: Any, w: Any, *, asks: bool
+    def _sent(
+        self, keys: Any, X: Any, y: Any, w: Any = None, *, asks: bool
     ) -> tuple[list[Job], Any]:
         """Check a batch as a model would, and send it; returns the jobs and the order of rows."""
         batch, arguments = self._prototype._prepared(X, y, w)
         weights = arguments[-1]
         order, parts = sorted_by_key(keys, batch.n_rows, len(self._crew.seats))
-        rows, targets = take_rows(X, order), take_rows(self._as_rows(y, batch.n_rows), order)
+        targets = take_rows(as_rows(y, batch.n_rows, self._prototype), order)
+        rows = take_rows(X, order)
         if weights is not None:
             weights = weights[order]
         sent = [
@@ -338,14 +274,6 @@ class KeyedModels(Generic[Model]):
             for a, b, names, n in parts
         ]
         return self._crew.learn(sent, batch.n_rows, is_awaited=asks), order
-
-    def _as_rows(self, y: Any, n_rows: int) -> Any:
-        """Targets as something of which rows can be taken."""
-        if isinstance(y, np.ndarray) or isinstance(self._prototype, StreamTreeMultiTargetRegressor):
-            return y
-        array = np.empty(n_rows, dtype=object)
-        array[:] = label_list(y, n_rows)
-        return array
 
     def _answer(self, sent: tuple[list[Job], Any]) -> Any:
         jobs, order = sent
@@ -363,10 +291,3 @@ class KeyedModels(Generic[Model]):
         if isinstance(self._prototype, StreamTreeClassifier):
             return label_array(answers)
         return np.array(answers, dtype=np.float64)
-
-
-def _bar(progress: bool, position: int) -> Any:
-    """Rows learned so far, on the screen."""
-    from tqdm import tqdm
-
-    return tqdm(disable=not progress, unit="row", unit_scale=True, initial=position)

@@ -1,0 +1,317 @@
+"""One model whose rows are shared out to replicas."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from streamtree.base import StreamTree, StreamTreeClassifier, check_integer
+from streamtree.batches import Batch, label_array, take_rows
+from streamtree.distributed.crew import Crew, Job
+from streamtree.distributed.shape import Shape, as_rows, described
+from streamtree.distributed.worker import Worker
+from streamtree.merging import FIXED, merge
+from streamtree.serialization import from_bytes, load_at, to_bytes
+
+__all__ = ["DataParallel", "ModelWorker"]
+
+Model = TypeVar("Model", bound=StreamTree)
+
+
+class ModelWorker(Worker):
+    """One model, and its checkpoints as model files."""
+
+    def __init__(self, folder: str, number: int, model: bytes) -> None:
+        super().__init__()
+        self._folder, self._number = Path(folder), number
+        self._first = model
+        self.model = from_bytes(model)
+
+    def _path(self, position: int) -> Path:
+        return self._folder / f"worker-{self._number:04d}-{position:015d}.model"
+
+    def learn_part(self, part: Any) -> Any:
+        what, *arguments = part
+        if what == "become":
+            self.model = from_bytes(arguments[0])
+            return None
+        asks, *batch = arguments
+        if asks:
+            return self.model.test_then_learn_many(*batch)
+        self.model.learn_many(*batch)
+        return None
+
+    def ask(self, question: str, part: Any) -> Any:
+        if question == "model":
+            return to_bytes(self.model)
+        if question == "predict":
+            return self.model.predict_many(part)
+        return list(self.model.labels), self.model.predict_proba_many(part)
+
+    def checkpoint(self, position: int) -> None:
+        self.model.save(self._path(position), position=position)
+        for older in self.positions()[:-2]:
+            self._path(older).unlink(missing_ok=True)
+
+    def positions(self) -> list[int]:
+        pattern = re.compile(rf"worker-{self._number:04d}-(\d+)\.model")
+        found = sorted(
+            int(match[1]) for path in self._folder.iterdir()
+            if (match := pattern.fullmatch(path.name))
+        )
+        return found if len(found) > 1 else [0, *found]
+
+    def go_back(self, position: int) -> None:
+        for later in self.positions():
+            if later > position:
+                self._path(later).unlink()
+        if self._path(position).exists():
+            self.model = load_at(self._path(position))[0]
+        else:
+            self.model = from_bytes(self._first)
+
+
+class _Maker:
+    def __init__(self, model: bytes) -> None:
+        self._model = model
+
+    def __call__(self, folder: str, number: int) -> ModelWorker:
+        return ModelWorker(folder, number, self._model)
+
+
+class DataParallel(Shape, Generic[Model]):
+    """One model that learns on several processes, each of which has a share of the rows.
+
+    Every worker has a replica; row i of the stream goes to worker i modulo `n_workers`. Trees of
+    fixed structure (`NonGreedyTreeClassifier` and its regressors) are merged every `merge_rows`
+    rows, see `streamtree.merge`, and go on from there; before that, while their start is grown from
+    the first rows, all replicas learn all rows. Other trees grow each in its own way from their
+    share of the rows: a forest of shards, whose probabilities (or numbers) are averaged.
+
+    It is an approximation: a replica knows of the others' rows only what the last merge brought.
+    The result is the same for any batches, and whatever process dies on the way.
+
+    Parameters
+    ----------
+    model
+        What all replicas begin with. It stays as it is.
+    n_workers
+        At least 1: the number of replicas.
+    merge_rows
+        At least 1: replicas are merged when so many rows were learned by all of them together.
+    folder, checkpoint_rows, in_flight, resources
+        As for `KeyedModels`. Checkpoints are made at a merge.
+
+    Attributes
+    ----------
+    position, n_restarts
+        As for `KeyedModels`.
+
+    Examples
+    --------
+    >>> import numpy as np, ray
+    >>> from streamtree import NonGreedyTreeClassifier
+    >>> from streamtree.distributed import DataParallel
+    >>> _ = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    >>> rng = np.random.default_rng(1)
+    >>> X = rng.normal(size=(6000, 3))
+    >>> y = X[:, 0] + X[:, 1] > 0
+    >>> with DataParallel(NonGreedyTreeClassifier(depth=4), n_workers=2) as model:
+    ...     model.learn_many(X[:5000], y[:5000])
+    ...     bool((model.predict_many(X[5000:]) == y[5000:]).mean() > 0.9)
+    True
+    >>> ray.shutdown()
+
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        n_workers: int = 1,
+        *,
+        merge_rows: int = 4000,
+        folder: str | os.PathLike[str] | None = None,
+        checkpoint_rows: int = 1_000_000,
+        in_flight: int = 4,
+        resources: dict[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(model, StreamTree):
+            raise TypeError(f"model must be a model, got {type(model).__name__}")
+        self._merge_rows = check_integer("merge_rows", merge_rows, at_least=1, at_most=2**62)
+        self._is_fixed = isinstance(model, FIXED)
+        self._like = model
+        self._crew = Crew(
+            _Maker(to_bytes(model)), n_workers, folder=folder,
+            description={**described("DataParallel", model), "merge_rows": merge_rows},
+            checkpoint_rows=checkpoint_rows, in_flight=in_flight, resources=resources or {},
+        )
+        # what the replicas had in common last, and where
+        self._start: Model = self._replicas()[0] if self._is_fixed else model
+        self._merged_at = self.position
+        self._shares = self._is_shared_out()
+
+    # ----------------------------------------------------------------------------- learning
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn a batch, as `KeyedModels.learn_many` does without keys."""
+        self._sent(X, y, w, asks=False)
+
+    def test_then_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
+        """Predict rows before they are learned, as a single model does.
+
+        A replica that learns a row has predicted it just before; where there is a forest of shards,
+        all of them predict the whole batch before it is learned.
+
+        Returns
+        -------
+        n_rows labels or numbers, or numbers of shape (n_rows, n_targets): an array.
+
+        """
+        return self._answer(self._sent(X, y, w, asks=True))
+
+    def _sent(self, X: Any, y: Any, w: Any = None, *, asks: bool) -> Any:
+        batch, arguments = self._like._prepared(X, y, w)
+        weights, n_rows = arguments[-1], batch.n_rows
+        targets = as_rows(y, n_rows, self._like)
+        said = None
+        if asks and not self._is_fixed:
+            said, asks = self._pooled(X), False
+        sent = []
+        at = 0
+        while at < n_rows:
+            rows = slice(at, min(n_rows, at + self._rows_to_merge()))
+            sent.append(self._sent_piece(
+                take_rows(X, rows), take_rows(targets, rows),
+                None if weights is None else weights[rows], asks,
+            ))
+            at = rows.stop
+            if self.position - self._merged_at >= self._merge_rows:
+                self._merge()
+                if self._crew.is_due():
+                    self._crew.checkpoint()
+        return sent, said
+
+    def _rows_to_merge(self) -> int:
+        return self._merge_rows - (self.position - self._merged_at)
+
+    def _sent_piece(self, X: Any, y: Any, w: Any, asks: bool) -> tuple[list[Job], int, int | None]:
+        """Send rows up to the next merge."""
+        n_workers, n_rows = len(self._crew.seats), len(y)
+        if self._is_fixed and not self._shares:
+            part = ("learn", asks, X, y, w)
+            return self._crew.learn([part] * n_workers, n_rows, is_awaited=asks), n_rows, None
+        # of the whole stream, not of the batch
+        first = -self.position % n_workers
+        parts = []
+        for i in range(n_workers):
+            rows = np.arange((first + i) % n_workers, n_rows, n_workers)
+            own = None if w is None else w[rows]
+            parts.append(("learn", asks, take_rows(X, rows), take_rows(y, rows), own))
+        return self._crew.learn(parts, n_rows, is_awaited=asks), n_rows, first
+
+    def _answer(self, sent: Any) -> Any:
+        pieces, said = sent
+        if said is not None:
+            return said
+        answers: list[Any] = []
+        for jobs, n_rows, first in pieces:
+            parts = [np.asarray(part).tolist() for part in self._crew.said(jobs)]
+            if first is None:
+                answers += parts[0]
+                continue
+            piece = [None] * n_rows
+            for i, part in enumerate(parts):
+                piece[(first + i) % len(parts) :: len(parts)] = part
+            answers += piece
+        return self._as_output(answers)
+
+    def _as_output(self, answers: list[Any]) -> Any:
+        if isinstance(self._like, StreamTreeClassifier):
+            return label_array(answers)
+        return np.array(answers, dtype=np.float64)
+
+    # ------------------------------------------------------------------------------ merging
+
+    def _replicas(self) -> list[Any]:
+        parts = [None] * len(self._crew.seats)
+        return [from_bytes(data) for data in self._crew.ask("model", parts)]
+
+    def _is_shared_out(self) -> bool:
+        """Whether the start is over, so that replicas may learn different rows."""
+        return not self._is_fixed or not self._start.snapshot()["tree"]["warm_up"]["n_rows"]
+
+    def _merge(self) -> None:
+        """Let all replicas be their mean."""
+        if self._is_fixed and self.position > self._merged_at:
+            replicas = self._replicas()
+            if self._shares:
+                self._start = merge(replicas, start=self._start)
+                data = to_bytes(self._start)
+                parts = [("become", data)] * len(replicas)
+                self._crew.learn(parts, 0, is_awaited=False)
+            else:
+                self._start = replicas[0]
+                self._shares = self._is_shared_out()
+        self._merged_at = self.position
+
+    def checkpoint(self) -> None:
+        """Merge, and keep on disk all that was learned."""
+        self._merge()
+        super().checkpoint()
+
+    def _checkpoint_if_due(self) -> None:
+        """Nothing: they are made at merges, else what is learned would depend on when."""
+
+    # --------------------------------------------------------------------------- predicting
+
+    def predict_many(self, X: Any) -> Any:
+        """Predict rows when all that was sent before is learned.
+
+        The replicas share them out; of a forest of shards all predict all rows.
+        """
+        n_rows, n_workers = Batch(X).n_rows, len(self._crew.seats)
+        if not self._is_fixed:
+            return self._pooled(X)
+        parts = [take_rows(X, np.arange(i, n_rows, n_workers)) for i in range(n_workers)]
+        answers: list[Any] = [None] * n_rows
+        for i, part in enumerate(self._crew.ask("predict", parts)):
+            answers[i::n_workers] = np.asarray(part).tolist()
+        return self._as_output(answers)
+
+    def _pooled(self, X: Any) -> Any:
+        """The mean of what all shards say of rows, those of them that have learned anything."""
+        parts = [X] * len(self._crew.seats)
+        if not isinstance(self._like, StreamTreeClassifier):
+            return np.mean([np.asarray(said) for said in self._crew.ask("predict", parts)], axis=0)
+        places: dict[Any, int] = {}
+        said = self._crew.ask("shares", parts)
+        for labels, _ in said:
+            for label in labels:
+                places.setdefault(label, len(places))
+        total = np.zeros((Batch(X).n_rows, max(1, len(places))))
+        for labels, shares in said:
+            total[:, [places[label] for label in labels]] += np.asarray(shares)
+        names = list(places) or [None]
+        return label_array([names[i] for i in total.argmax(axis=1).tolist()])
+
+    def model(self) -> Model:
+        """A copy of the model: the mean of the replicas.
+
+        Raises
+        ------
+        TypeError
+            For trees that grow: of them `models` has one for every worker.
+
+        """
+        if not self._is_fixed:
+            raise TypeError(f"{type(self._like).__name__} cannot be merged: see `models`")
+        replicas: list[Model] = self._replicas()
+        return merge(replicas, start=self._start) if self._shares else replicas[0]
+
+    def models(self) -> list[Model]:
+        """Copies of the replicas."""
+        return self._replicas()

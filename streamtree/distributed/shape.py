@@ -1,0 +1,113 @@
+"""What the shapes share: batches under way, checkpoints, the end."""
+
+from __future__ import annotations
+
+import abc
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Self
+
+import numpy as np
+
+from streamtree.base import StreamTree, StreamTreeMultiTargetRegressor
+from streamtree.batches import label_list
+from streamtree.distributed.crew import Crew
+from streamtree.modelfile import encoded
+
+__all__ = ["Shape", "as_rows", "described"]
+
+
+class Shape(abc.ABC):
+    """Models on a crew of workers."""
+
+    _crew: Crew
+    # checks a batch and sends it to be learned; returns what `_answer` needs
+    _sent: Callable[..., Any]
+
+    @abc.abstractmethod
+    def _answer(self, sent: Any) -> Any:
+        """Wait for what is said of a batch."""
+
+    @property
+    def position(self) -> int:
+        return self._crew.position
+
+    @property
+    def n_restarts(self) -> int:
+        return self._crew.n_restarts
+
+    def _checkpoint_if_due(self) -> None:
+        if self._crew.is_due():
+            self.checkpoint()
+
+    def run(
+        self, batches: Iterable[tuple[Any, ...]], *, progress: bool = False
+    ) -> Iterator[Any]:
+        """Test, then learn batch after batch, with several under way at a time.
+
+        Parameters
+        ----------
+        batches
+            Arguments of `test_then_learn_many`, those without a default at least.
+        progress
+            Whether tqdm shows the rows learned.
+
+        Yields
+        ------
+        What `test_then_learn_many` returns, in the order of the batches.
+
+        """
+        pending: deque[Any] = deque()
+        bar = _bar(progress, self.position)
+        try:
+            for batch in batches:
+                before = self.position
+                pending.append(self._sent(*batch, asks=True))
+                bar.update(self.position - before)
+                self._checkpoint_if_due()
+                while len(pending) > self._crew.in_flight:
+                    yield self._answer(pending.popleft())
+            while pending:
+                yield self._answer(pending.popleft())
+        finally:
+            bar.close()
+
+    def wait(self) -> None:
+        """Wait until all rows are learned; raises what a model has refused."""
+        self._crew.wait()
+
+    def checkpoint(self) -> None:
+        """Keep on disk all that was learned; from here on it cannot be lost."""
+        self._crew.checkpoint()
+
+    def close(self) -> None:
+        """End the workers. Rows since the last checkpoint are lost: feed them again."""
+        self._crew.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def as_rows(y: Any, n_rows: int, model: StreamTree) -> Any:
+    """Labels or targets as something of which rows can be taken."""
+    if isinstance(y, np.ndarray) or isinstance(model, StreamTreeMultiTargetRegressor):
+        return y
+    array = np.empty(n_rows, dtype=object)
+    array[:] = label_list(y, n_rows)
+    return array
+
+
+def described(shape: str, model: StreamTree) -> dict[str, Any]:
+    """What must be the same when a folder is used again."""
+    parameters = {name: encoded(value, name) for name, value in model._get_params().items()}
+    return {"shape": shape, "class": type(model).__name__, "parameters": parameters}
+
+
+def _bar(progress: bool, position: int) -> Any:
+    """Rows learned so far, on the screen."""
+    from tqdm import tqdm
+
+    return tqdm(disable=not progress, unit="row", unit_scale=True, initial=position)
