@@ -45,7 +45,7 @@ _LEAF: list[Advice] = [
     (None, "leaves predict in one way only"),
 ]
 _ENSEMBLE: list[Advice] = [
-    ("n_models", "it is `n_models`"),
+    ("n_trees", "`n_trees` is the number of randomised trees, `members` what else there is"),
     (None, "this is a single tree; streamtree's forests and those of river.ensemble have many"),
 ]
 _NONE: list[Advice] = [(None, "there is nothing like it here, and no need to set it")]
