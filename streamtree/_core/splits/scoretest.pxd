@@ -7,6 +7,7 @@ from streamtree._core.stream.row cimport Row
 cpdef enum:
     CANDIDATES = 16
     BUCKETS = 16
+    PAIRS = BUCKETS * (BUCKETS - 1) // 2
 
 
 cdef struct Candidate:
@@ -27,6 +28,7 @@ cdef struct SplitSearch:
     int32_t n                   # candidates of the round
     float sums[BUCKETS]         # of all rows of the round
     float squares[BUCKETS]
+    float products[PAIRS]       # of every two buckets: (1, 0), (2, 0), (2, 1), ...
     Candidate candidates[CANDIDATES]
 
 

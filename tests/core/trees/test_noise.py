@@ -1,0 +1,35 @@
+"""What has nothing to say makes no tree: the tests of splits hold over all looks of a leaf."""
+
+import numpy as np
+import pytest
+
+from streamtree import LOMTreeClassifier, ModelTreeClassifier
+
+# of a leaf to split at all on noise
+DELTA = 0.3
+TREES = 30
+
+
+@pytest.mark.parametrize("kind", ["few", "many", "zeros"])
+def test_few_model_trees_split_on_noise(kind):
+    """Many columns go together in a row that is far from the others: that is no evidence."""
+    n_split = 0
+    for seed in range(TREES):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(3000, 6 if kind == "few" else 20))
+        if kind == "zeros":
+            X = (X > 0.5).astype(float)
+        model = ModelTreeClassifier(seed=seed)
+        model.learn_many(X, rng.integers(2 + seed % 2, size=3000).tolist())
+        n_split += model.n_nodes > 1
+    # two deviations above the level
+    assert n_split <= TREES * DELTA + 2.0 * np.sqrt(TREES * DELTA * (1.0 - DELTA))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", [ModelTreeClassifier, LOMTreeClassifier])
+def test_trees_stay_small_on_noise(estimator):
+    rng = np.random.default_rng(0)
+    model = estimator()
+    model.learn_many(rng.normal(size=(400_000, 6)), rng.integers(3, size=400_000).tolist())
+    assert model.n_nodes < 60
