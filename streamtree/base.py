@@ -579,7 +579,7 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         X
             A numeric numpy array or scipy sparse matrix of shape (n_rows, n_features), whose
             columns are the features 0, 1, 2, ..., or a data frame. Cells that a sparse matrix
-            does not store are zeros.
+            does not store are zeros; in one of more than 65,536 columns they are absent.
         y
             n_rows labels: an array, a series or a list.
         w
@@ -764,7 +764,7 @@ class StreamTreeRegressor(_NumberTree, base.MiniBatchRegressor):
         X
             A numeric numpy array or scipy sparse matrix of shape (n_rows, n_features), whose
             columns are the features 0, 1, 2, ..., or a data frame. Cells that a sparse matrix
-            does not store are zeros.
+            does not store are zeros; in one of more than 65,536 columns they are absent.
         y
             n_rows numbers: an array, a series or a list.
         w

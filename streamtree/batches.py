@@ -77,6 +77,11 @@ def _check_indices(indices: NDArray[Any]) -> None:
         raise ValueError(f"X has indices of dtype {indices.dtype} and {indices.ndim} dimensions")
 
 
+# Sparse matrices with more columns are read as dicts of what they store: what is not stored is
+# absent, not zero, and a column begins where it is stored first. So a row costs what it stores.
+WIDE = 2**16
+
+
 class Batch:
     """The feature columns of n rows, whatever they came in.
 
@@ -98,6 +103,7 @@ class Batch:
     def __init__(self, X: Any) -> None:
         self._frame: Any = None
         self._values: Any = None
+        self._is_wide = False
         self.source: DenseRows | SparseRows | None = None
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
@@ -137,10 +143,15 @@ class Batch:
         indices = np.ascontiguousarray(csr.indices, dtype=np.int32)
         indptr = np.ascontiguousarray(csr.indptr, dtype=np.int64)
         self.n_rows = csr.shape[0]
-        self.names = list(range(csr.shape[1]))
         self._refuse_infinite(data, lambda flat: int(indices[flat]))
+        self._is_wide = csr.shape[1] > WIDE
+        if self._is_wide:
+            stored, places = np.unique(indices, return_inverse=True)
+            self.names, indices = stored.tolist(), places.astype(np.int32)
+        else:
+            self.names = list(range(csr.shape[1]))
         self._values = (data, indices, indptr)
-        self.source = SparseRows(data, indices, indptr, csr.shape[1])
+        self.source = SparseRows(data, indices, indptr, len(self.names), not self._is_wide)
 
     def _take_frame(self, X: Any) -> None:
         import narwhals.stable.v2 as nw
@@ -206,6 +217,8 @@ class Batch:
             values, n_rows = self._kept(keep), int(keep.sum())
         if n_rows == 0:
             return [-1] * len(self.names)
+        if self._is_wide:
+            return self._first_stored(values, n_rows)
         if self._is_finite:
             return [0] * len(self.names)
         if isinstance(values, tuple):
@@ -222,6 +235,16 @@ class Batch:
             present = ~np.isnan(values)
             firsts = np.where(present.any(axis=0), present.argmax(axis=0), -1)
         return [int(first) for first in firsts]
+
+    def _first_stored(self, values: Any, n_rows: int) -> list[int]:
+        """The first row that stores a value in each column, -1 for none."""
+        data, indices, indptr = values
+        rows = np.repeat(np.arange(n_rows), np.diff(indptr))
+        is_value = ~np.isnan(data) & (data != 0.0)
+        firsts = np.full(len(self.names), n_rows)
+        np.minimum.at(firsts, indices[is_value], rows[is_value])
+        firsts[firsts == n_rows] = -1
+        return firsts.tolist()  # type: ignore[no-any-return]
 
     def _kept(self, keep: NDArray[np.bool_]) -> Any:
         """The values of the rows where `keep` is true."""

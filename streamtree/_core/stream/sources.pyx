@@ -84,7 +84,10 @@ cdef class DenseRows(RowSource):
 
 @cython.final
 cdef class SparseRows(RowSource):
-    """The rows of a CSR matrix in canonical form: sorted indices, no duplicates."""
+    """The rows of a CSR matrix in canonical form: sorted indices, no duplicates.
+
+    What is not stored is zero, or absent if zeros are not implied.
+    """
 
     cdef const double[::1] _data
     cdef const int32_t[::1] _indices
@@ -95,13 +98,13 @@ cdef class SparseRows(RowSource):
     cdef int64_t _changes
 
     def __cinit__(self, const double[::1] data, const int32_t[::1] indices,
-                  const int64_t[::1] indptr, Py_ssize_t n_columns):
+                  const int64_t[::1] indptr, Py_ssize_t n_columns, bint implies_zeros=True):
         self._data = data
         self._indices = indices
         self._indptr = indptr
         self.n_rows = indptr.shape[0] - 1
         self.n_columns = n_columns
-        self.is_sparse = True
+        self.is_sparse = implies_zeros
 
     cdef int bind(self, ColumnScaler scaler, const int32_t[::1] columns) except -1:
         RowSource.bind(self, scaler, columns)
@@ -114,7 +117,7 @@ cdef class SparseRows(RowSource):
         cdef Py_ssize_t position
         cdef int32_t column
         self._n_dense = 0
-        for position in range(self.n_columns):
+        for position in range(self.n_columns if self.is_sparse else 0):
             column = self.columns[position]
             if column >= 0 and self.scaler.has_zeros(column):
                 self._dense_positions[self._n_dense] = <int32_t> position
