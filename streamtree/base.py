@@ -534,7 +534,7 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         ...     model.learn_one(x, y)
         >>> made_of = model.contributions_one(x)
         >>> made_of["label"], round(made_of["score"], 2), round(made_of["bias"], 2)
-        (False, 0.97, 0.42)
+        (False, 0.97, 0.43)
         >>> {name: round(part, 2) for name, part in list(made_of["features"].items())[:2]}
         {'empty_server_form_handler': 0.32, 'https': 0.16}
 
@@ -626,7 +626,7 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         >>> from streamtree import ModelTreeClassifier
         >>> X = np.array([[0.0], [1.0], [0.1], [0.9]])
         >>> ModelTreeClassifier().test_then_learn_many(X, [0, 1, 0, 1]).tolist()
-        [None, 0, 0, 1]
+        [None, 0, 1, 1]
 
         """
         if proba:

@@ -133,7 +133,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
 
     >>> model = LOMTreeClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 92.51%
+    Accuracy: 92.42%
 
     >>> model = LOMTreeClassifier(leaf_model="majority")
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())

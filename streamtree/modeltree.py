@@ -88,7 +88,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
 
     >>> model = ModelTreeClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 92.90%
+    Accuracy: 92.98%
 
     >>> x, y = next(iter(datasets.ImageSegments()))
     >>> model.predict_one(x)
