@@ -23,7 +23,7 @@ from peers import (
 from river import dummy, stats
 
 import streamtree
-from streamtree.base import StreamTreeClassifier, StreamTreeRegressor
+from streamtree.base import StreamClassifier, StreamRegressor
 
 __all__ = ["CONTESTANTS", "Contestant"]
 
@@ -84,7 +84,7 @@ def _ours() -> list[Contestant]:
     found = []
     for name in streamtree.__all__:
         item = getattr(streamtree, name)
-        for base, classifies in ((StreamTreeClassifier, True), (StreamTreeRegressor, False)):
+        for base, classifies in ((StreamClassifier, True), (StreamRegressor, False)):
             if isinstance(item, type) and issubclass(item, base):
                 start = partial(_by_dicts, lambda task, item=item: item())
                 found.append(Contestant(name, classifies, "ours", start, cost=0))

@@ -116,7 +116,7 @@ def numbers(seed: int = 0, n: int = N_ROWS) -> tuple[Array, Array]:
 def scores(model: Any, X: Array, y: Array, truth: Array) -> Array:
     """Per row: whether it was predicted, or the squared error, before it was learned."""
     said = np.asarray(model.test_then_learn_many(X, y))
-    if isinstance(model, streamtree.base.StreamTreeClassifier):
+    if isinstance(model, streamtree.base.StreamClassifier):
         return (said == truth).astype(float)
     return (said - truth) ** 2
 

@@ -9,6 +9,7 @@ if find_spec("streamtree._core.learners.methods") is None:
     )
 
 from streamtree.extratree import ExtraTreeClassifier, ExtraTreeRegressor
+from streamtree.forest import ForestClassifier, ForestRegressor
 from streamtree.lomtree import LOMTreeClassifier
 from streamtree.merging import merge
 from streamtree.modeltree import ModelTreeClassifier
@@ -27,6 +28,8 @@ from streamtree.softtree import SoftTreeClassifier, SoftTreeRegressor
 __all__ = [
     "ExtraTreeClassifier",
     "ExtraTreeRegressor",
+    "ForestClassifier",
+    "ForestRegressor",
     "LOMTreeClassifier",
     "ModelFileError",
     "ModelTreeClassifier",

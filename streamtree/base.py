@@ -25,6 +25,7 @@ from streamtree._core.learners.explaining import (
     number_of,
     predict_nodes,
 )
+from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.learners.methods import (
     Holder,
     learn_label,
@@ -42,8 +43,8 @@ from streamtree.batches import (
 )
 
 __all__ = [
-    "StreamTree", "StreamTreeClassifier", "StreamTreeMultiTargetRegressor", "StreamTreeRegressor",
-    "public_estimators",
+    "StreamClassifier", "StreamModel", "StreamRegressor", "StreamTree", "StreamTreeClassifier",
+    "StreamTreeMultiTargetRegressor", "StreamTreeRegressor", "public_estimators",
 ]
 
 
@@ -65,12 +66,10 @@ def compiled(method: Any) -> Callable[[Method], Method]:
     return described
 
 
-class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of no known type
-    """Parameters on the outside, a compiled core within."""
+class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of no known type
+    """What every estimator is, a tree or a forest: parameters outside, a compiled core within."""
 
     _core: Any
-    # whether the weights of nodes are those of examples
-    _counts_examples = True
     # parts of the snapshot that hold objects of the user
     _packed = ("features", "labels", "waiting_labels", "targets")
 
@@ -85,20 +84,26 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
         """Validate all parameters and translate them to those of the core."""
 
     @abc.abstractmethod
+    def _tree_maker(self) -> Callable[[], Any]:
+        """What makes an untrained tree of the core, with the present parameters."""
+
+    @abc.abstractmethod
     def _new_core(self) -> Any:
         """An untrained core with the present parameters."""
 
     def _get_params(self) -> dict[str, Any]:
-        """As river's, which reads the signature each time: of many models that costs the most."""
+        """As river's, which reads the signature each time: of many models that costs the most.
+
+        Estimators among them are pairs of class and parameters.
+        """
         names = parameter_names(type(self))
         if names is None:
             return super()._get_params()
-        found = {}
-        for name in names:
-            value = getattr(self, name)
-            is_model = isinstance(value, base.Base)
-            found[name] = (type(value), value._get_params()) if is_model else value
-        return found
+        return {name: comparable(getattr(self, name)) for name in names}
+
+    @property
+    def _most_bytes(self) -> int | None:
+        return check_max_bytes(getattr(self, "max_bytes", None))
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Parameters reach the core when they may change, and refuse to when they may not."""
@@ -127,7 +132,7 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
                 snapshot[name] = pickle.loads(snapshot[name])
         for name, value in state.items():
             # pickle sees whether two equal strings are one
-            self.__dict__[sys.intern(name)] = sys.intern(value) if type(value) is str else value
+            self.__dict__[sys.intern(name)] = interned(value)
         core = self._new_core()
         core.restore(snapshot)
         self._core = core
@@ -210,7 +215,7 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
     @property
     def n_leaves(self) -> int:
         """Number of leaves of the tree."""
-        return (self.n_nodes + 1) // 2
+        return int(self._core.measure("count_leaves"))
 
     @property
     def n_branches(self) -> int:
@@ -221,6 +226,583 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
     def height(self) -> int:
         """Number of splits on the longest way from the root to a leaf."""
         return int(self._core.depths().max())
+
+    @abc.abstractmethod
+    def feature_importances(self) -> dict[Any, float]:
+        """By how much every feature moves predictions, as shares that sum to 1, largest first."""
+
+    @abc.abstractmethod
+    def debug_one(self, x: dict[Any, Any]) -> str:
+        """Tell how the prediction of one example comes about."""
+
+    def _contributions(self, x: dict[Any, Any], output: int) -> dict[str, Any]:
+        score, bias, columns = explain(self._core, x, output)
+        features: dict[Any, float] = {}
+        names = self._core.features.names
+        for column, amount in columns.items():
+            feature = inspection.feature_of(names[column])
+            features[feature] = features.get(feature, 0.0) + amount
+        ranked = dict(inspection.strongest(features))
+        return {"score": score, "bias": bias, "features": ranked}
+
+    @abc.abstractmethod
+    def contributions_one(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        """What the prediction of one example is made of."""
+
+    def _contributions_text(self, explained: dict[Any, Any], x: dict[Any, Any]) -> list[str]:
+        return ["the prediction is made of", *inspection.contributions_text(explained, x)]
+
+    def snapshot(self) -> dict[str, Any]:
+        """The whole learned state as a dict of arrays, numbers and lists.
+
+        The same history gives the same snapshot, whether it came as dicts or as arrays.
+        """
+        return dict(self._core.snapshot())
+
+    def save(self, path: str | os.PathLike[str], *, position: int | None = None) -> None:
+        """Write the model to a file, from which `streamtree.load` makes it again.
+
+        The file takes the place of an older one as a whole, once it is on the disk; on any error
+        the older one stays as it was. The same history gives the same file.
+
+        Parameters
+        ----------
+        path
+            The file.
+        position
+            The number of examples behind the model, for a loop that goes on later; see
+            `streamtree.checkpoint`.
+
+        Raises
+        ------
+        TypeError
+            If a feature, a label or a parameter is of a type that a file cannot keep: other than
+            str, int, float, bool, None, a numpy number, or a tuple of these. Nothing is written.
+        StateError
+            If the state contradicts itself, so that `load` would refuse it; that would be an error
+            in this package. Nothing is written.
+        OSError
+            If the file cannot be written, or is no regular file.
+
+        """
+        parts = self._file_parts(position)
+        _, _, state, _ = parts
+        modelfile.check_names(state)
+        # what `load` would refuse must not take the place of a good file
+        self._new_core().check_state(state)
+        modelfile.write(path, *parts)
+
+    def _file_parts(
+        self, position: int | None
+    ) -> tuple[str, dict[str, Any], dict[str, Any], int | None]:
+        """What a file keeps: class, parameters, state, position. TypeError if it cannot."""
+        name = type(self).__name__
+        known = self._get_params()
+        # in the order in which they were set, which pickle sees
+        parameters = {k: _in_file(v) for k, v in self.__dict__.items() if k in known}
+        _check_public(self)
+        for attribute in self.__dict__.keys() - parameters.keys():
+            raise TypeError(f"{attribute!r} is no parameter of {name}: a file cannot keep it")
+        if position is not None:
+            position = check_integer("position", position, at_least=0, at_most=2**63 - 1)
+        return name, parameters, self._core.snapshot(), position
+
+
+class StreamClassifier(StreamModel, base.MiniBatchClassifier):
+    """A classifier on dicts, arrays, sparse matrices and frames."""
+
+    def _new_core(self) -> Classifier:
+        return Classifier(self._tree_maker()(), max_bytes=self._most_bytes)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    @property
+    def labels(self) -> list[Hashable]:
+        """The labels learned so far, in the order in which they first appeared."""
+        return list(self._core.labels.labels)
+
+    @compiled(learn_label)
+    def learn_one(self, x: dict[Any, Any], y: Hashable, *, w: float = 1.0) -> None:
+        """Learn one example.
+
+        Parameters
+        ----------
+        x
+            Features by name. Numbers and booleans are values, strings are categories, None
+            and NaN are missing; features may come and go from one example to the next.
+        y
+            The label: anything hashable but None and NaN.
+        w
+            The weight of the example, from 0 (which learns nothing) to 1e100.
+
+        Raises
+        ------
+        ValueError
+            If a value is infinite, the label missing or the weight out of range. The model is
+            then as it was; the same holds for every other error.
+        TypeError
+            If a value is neither a number nor a string, or the label is not hashable.
+
+        """
+        self._core.learn_one(x, y, w)
+
+    @compiled(predict_label)
+    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """The most likely label of one example, None before any learning.
+
+        Features that were never learned are ignored. The notes of a learner say what it costs.
+        """
+        return self._core.predict_one(x)
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """The probability of every label learned so far; an empty dict before any learning."""
+        return self._core.predict_proba_one(x)  # type: ignore[no-any-return]
+
+    def predict_topk_one(self, x: dict[Any, Any], k: int = 5) -> list[tuple[Any, float]]:
+        """The k most likely labels with their probabilities, the most likely first.
+
+        Fewer if fewer labels are known. Where leaves know a few of many labels it costs less than
+        `predict_proba_one`.
+        """
+        if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
+            raise ValueError(f"k must be an integer of at least 1, got {k!r}")
+        return self._core.predict_topk_one(x, k)
+
+    def contributions_one(self, x: dict[Any, Any], label: Hashable = None) -> dict[Any, Any]:
+        """What the probability of a label is made of: a bias, and a part of every feature.
+
+        They sum to the probability. The bias is the mean of the tree: of what its leaves say of an
+        example without features, each by its weight. From there the example goes its way. A test
+        moves the mean to that of the branch, and the features that sent the example there share
+        the difference. In the leaf every feature has what its scores change, on the straight way
+        from no feature to all of them (Aumann-Shapley values). In a soft tree, which has no one
+        way, this holds for gates and leaves together, and the bias is what the tree says of an
+        example without features.
+
+        Parameters
+        ----------
+        x
+            The features by name.
+        label
+            Whose probability; None for the label that `predict_one` gives.
+
+        Returns
+        -------
+        A dict: `label`; `score`, the probability; `bias`; and `features`, the parts by feature,
+        the largest first. `score` is `bias` plus the sum of all parts, to the last digits.
+
+        Raises
+        ------
+        ValueError
+            If the label was never learned.
+
+        Examples
+        --------
+        >>> from river import datasets
+        >>> from streamtree import ModelTreeClassifier
+        >>> model = ModelTreeClassifier()
+        >>> for x, y in datasets.Phishing():
+        ...     model.learn_one(x, y)
+        >>> made_of = model.contributions_one(x)
+        >>> made_of["label"], round(made_of["score"], 2), round(made_of["bias"], 2)
+        (False, 0.97, 0.43)
+        >>> {name: round(part, 2) for name, part in list(made_of["features"].items())[:2]}
+        {'empty_server_form_handler': 0.32, 'https': 0.16}
+
+        """
+        with self._core.intake.lock.reading():
+            if label is None:
+                label = self.predict_one(x)
+                if label is None:
+                    return {"label": None, "score": 0.0, "bias": 0.0, "features": {}}
+            number = number_of(self._core, label)
+            if number < 0:
+                raise ValueError(f"label {label!r} was never learned")
+            return {"label": self.labels[number], **self._contributions(x, number)}
+
+    def _contributions_text(self, explained: dict[Any, Any], x: dict[Any, Any]) -> list[str]:
+        label = inspection.short(explained["label"])
+        lines = inspection.contributions_text(explained, x)
+        return [f"the probability of {label} is made of", *lines]
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
+
+        Numeric input is learned in C without the interpreter's lock; a frame with other columns
+        goes row by row.
+
+        Parameters
+        ----------
+        X
+            A numeric numpy array or scipy sparse matrix of shape (n_rows, n_features), whose
+            columns are the features 0, 1, 2, ..., or a data frame. Cells that a sparse matrix
+            does not store are zeros; in one of more than 65,536 columns they are absent.
+        y
+            n_rows labels: an array, a series or a list.
+        w
+            n_rows weights or one for all, each from 0 to 1e100; None for 1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `learn_one`, and if the lengths differ; nothing is learned then.
+        KeyboardInterrupt, or what else a signal handler raises
+            Between two rows, within milliseconds. Its `rows_learned` says how many rows were
+            learned: the model is as if the batch had ended there.
+
+        """
+        self._learn_many(X, y, w)
+
+    def test_then_learn_many(self, X: Any, y: Any, w: Any = None, *, proba: bool = False) -> Any:
+        """Predict every row of a batch just before it is learned.
+
+        The predictions are those of a loop of `predict_one` (or `predict_proba_one`) and
+        `learn_one`, bit for bit, at about the cost of `learn_many`: what prequential evaluation
+        needs.
+
+        Parameters
+        ----------
+        X, y, w
+            As in `learn_many`. A row of weight 0 is predicted and not learned.
+        proba
+            Whether to return probabilities in place of labels.
+
+        Returns
+        -------
+        n_rows labels, as `predict_many` gives them, None for rows before any learning; or the
+        probabilities as `predict_proba_many` gives them, 0 for labels that were not known yet.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `learn_many`; nothing is learned then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from streamtree import ModelTreeClassifier
+        >>> X = np.array([[0.0], [1.0], [0.1], [0.9]])
+        >>> ModelTreeClassifier().test_then_learn_many(X, [0, 1, 0, 1]).tolist()
+        [None, 0, 1, 1]
+
+        """
+        if proba:
+            return self._learn_many(X, y, w, "shares", self._shares)
+        return self._learn_many(X, y, w, "labels", self._labels)
+
+    def _labels(self, batch: Batch, said: Any) -> Any:
+        return batch.label_output(said, self.labels)
+
+    def _shares(self, batch: Batch, said: Any) -> Any:
+        # another thread may have learned a label since
+        return batch.table_output(said, self.labels[: said.shape[1]])
+
+    def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
+        batch = Batch(X)
+        normalized = self._core.labels.normalized
+        labels = [normalized(label) for label in label_list(y, batch.n_rows)]
+        weights = weight_array(w, batch.n_rows)
+        return batch, (
+            batch.rows(), batch.names, batch.first_rows(weights), labels, weights
+        )
+
+    def predict_many(self, X: Any) -> Any:
+        """The most likely label of every row.
+
+        Returns
+        -------
+        An array of n_rows labels, or a series of the same kind and index as a frame.
+
+        """
+        batch = Batch(X)
+        return self._labels(batch, self._core.predict_many(batch.rows(), batch.names))
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """The probability of every label learned so far, for every row.
+
+        Returns
+        -------
+        An array of shape (n_rows, n_labels), columns in the order of `labels`, or a frame of
+        the same kind and index as X with a column per label.
+
+        """
+        batch = Batch(X)
+        return self._shares(batch, self._core.predict_many(batch.rows(), batch.names, "shares"))
+
+
+class _NumberModel(StreamModel):
+    """What regressors of one and of several targets share."""
+
+    # whether the targets have names
+    _several = False
+
+    @property
+    def _shrinks(self) -> bool:
+        """Whether predictions are drawn to the mean of the targets, as far as that pays."""
+        return self._is_robust
+
+    @property
+    def _is_robust(self) -> bool:
+        """Whether a target far out is learned as one at the edge."""
+        return True
+
+    def _new_core(self) -> Regressor:
+        make_tree = self._tree_maker()
+        return Regressor(
+            make_tree(), several=self._several, shrinks=self._shrinks, is_robust=self._is_robust,
+            make_tree=make_tree, max_bytes=self._most_bytes,
+        )
+
+    def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
+        batch = Batch(X)
+        values, targets = self._targets_of(y, batch.n_rows)
+        weights = weight_array(w, batch.n_rows)
+        return batch, (
+            batch.rows(), batch.names, batch.first_rows(weights), targets, values, weights
+        )
+
+    @abc.abstractmethod
+    def _targets_of(self, y: Any, n_rows: int) -> tuple[Any, list[Any] | None]:
+        """The numbers of a batch, shape (n_rows, n_targets), and the names of several targets."""
+
+    def _predict_numbers(self, batch: Batch) -> Any:
+        return self._core.predict_many(batch.rows(), batch.names)
+
+
+class StreamRegressor(_NumberModel, base.MiniBatchRegressor):
+    """A regressor on dicts, arrays, sparse matrices and frames."""
+
+    @compiled(learn_number)
+    def learn_one(self, x: dict[Any, Any], y: float, *, w: float = 1.0) -> None:
+        """Learn one example.
+
+        Parameters
+        ----------
+        x
+            Features by name. Numbers and booleans are values, strings are categories, None
+            and NaN are missing; features may come and go from one example to the next.
+        y
+            The target: a number from -1e100 to 1e100.
+        w
+            The weight of the example, from 0 (which learns nothing) to 1e100.
+
+        Raises
+        ------
+        ValueError
+            If a value is infinite, the target not finite or the weight out of range. The model
+            is then as it was; the same holds for every other error.
+        TypeError
+            If a value is neither a number nor a string, or the target is not a number.
+
+        """
+        self._core.learn_one(x, y, w)
+
+    @compiled(predict_number)
+    def predict_one(self, x: dict[Any, Any]) -> float:
+        """The predicted number, 0 before any learning.
+
+        Features that were never learned are ignored.
+        """
+        return self._core.predict_one(x)  # type: ignore[no-any-return]
+
+    def contributions_one(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        """What a predicted number is made of: a bias, and a part of every feature.
+
+        They sum to the prediction, in the unit of the target. The bias is the mean of the tree: of
+        what its leaves say of an example without features, each by its weight. From there the
+        example goes its way. A test moves the mean to that of the branch, and the features that
+        sent the example there share the difference. In the leaf every feature has its weight times
+        its value. In a soft tree, which has no one way, this holds for gates and leaves together,
+        and the bias is what the tree says of an example without features. What is drawn towards
+        the mean, or cut off at the range of the targets, is so in proportion.
+
+        Returns
+        -------
+        A dict: `score`, the prediction; `bias`; and `features`, the parts by feature, the largest
+        first. `score` is `bias` plus the sum of all parts, to the last digits.
+
+        """
+        return self._contributions(x, 0)
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
+
+        Numeric input is learned in C without the interpreter's lock; a frame with other columns
+        goes row by row.
+
+        Parameters
+        ----------
+        X
+            A numeric numpy array or scipy sparse matrix of shape (n_rows, n_features), whose
+            columns are the features 0, 1, 2, ..., or a data frame. Cells that a sparse matrix
+            does not store are zeros; in one of more than 65,536 columns they are absent.
+        y
+            n_rows numbers: an array, a series or a list.
+        w
+            n_rows weights or one for all, each from 0 to 1e100; None for 1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `learn_one`, and if the lengths differ; nothing is learned then.
+        KeyboardInterrupt, or what else a signal handler raises
+            Between two rows, within milliseconds. Its `rows_learned` says how many rows were
+            learned: the model is as if the batch had ended there.
+
+        """
+        self._learn_many(X, y, w)
+
+    def _targets_of(self, y: Any, n_rows: int) -> tuple[Any, list[Any] | None]:
+        return target_array(y, n_rows), None
+
+    def test_then_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
+        """Predict every row of a batch just before it is learned.
+
+        The predictions are those of a loop of `predict_one` and `learn_one`, bit for bit, at
+        about the cost of `learn_many`: what prequential evaluation needs.
+
+        Parameters
+        ----------
+        X, y, w
+            As in `learn_many`. A row of weight 0 is predicted and not learned.
+
+        Returns
+        -------
+        n_rows numbers, as `predict_many` gives them.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `learn_many`; nothing is learned then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from streamtree import SoftTreeRegressor
+        >>> SoftTreeRegressor().test_then_learn_many(np.zeros((3, 1)), [2.0, 2.0, 2.0]).tolist()
+        [0.0, 2.0, 2.0]
+
+        """
+        return self._learn_many(
+            X, y, w, "numbers", lambda batch, said: batch.number_output(said[:, 0])
+        )
+
+    def predict_many(self, X: Any) -> Any:
+        """The predicted number of every row.
+
+        Returns
+        -------
+        A float64 array of shape (n_rows,), or a series of the same kind and index as a frame.
+
+        """
+        batch = Batch(X)
+        return batch.number_output(self._predict_numbers(batch)[:, 0])
+
+
+class StreamMultiTargetRegressor(_NumberModel, base.MultiTargetRegressor):
+    """A regressor of several numbers at once, on dicts, arrays, sparse matrices and frames."""
+
+    _several = True
+
+    @property
+    def targets(self) -> list[Hashable]:
+        """The names of the targets, in the order of the first example; empty before it."""
+        return list(self._core.targets)
+
+    def learn_one(  # type: ignore[override]  # river's has **kwargs; ours names its one
+        self, x: dict[Any, Any], y: dict[Any, float], *, w: float = 1.0
+    ) -> None:
+        """Learn one example.
+
+        Parameters
+        ----------
+        x
+            As for a single target.
+        y
+            Numbers from -1e100 to 1e100 by name; the first example fixes the names.
+        w
+            The weight of the example, from 0 (which learns nothing) to 1e100.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for a single target, and if the names differ; the model is then as it was.
+
+        """
+        self._core.learn_one(x, y, w)
+
+    def predict_one(self, x: dict[Any, Any]) -> dict[Any, float]:
+        """The predicted number of every target, an empty dict before any learning."""
+        return self._core.predict_one(x)  # type: ignore[no-any-return]
+
+    def contributions_one(self, x: dict[Any, Any]) -> dict[Any, Any]:
+        """What the predicted numbers are made of: as for a single target, a dict by target."""
+        with self._core.intake.lock.reading():
+            return {name: self._contributions(x, i) for i, name in enumerate(self.targets)}
+
+    def _contributions_text(self, explained: dict[Any, Any], x: dict[Any, Any]) -> list[str]:
+        lines = []
+        for target, parts in explained.items():
+            lines.append(f"the prediction of {inspection.feature_text(target)} is made of")
+            lines += inspection.contributions_text(parts, x)
+        return lines
+
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
+
+        Parameters
+        ----------
+        X
+            As for a single target.
+        y
+            A numeric array of shape (n_rows, n_targets), whose columns are the targets 0, 1, ...,
+            or a frame with a column per target.
+        w
+            n_rows weights or one for all, each from 0 to 1e100; None for 1.
+
+        """
+        self._learn_many(X, y, w)
+
+    def _targets_of(self, y: Any, n_rows: int) -> tuple[Any, list[Any] | None]:
+        return target_columns(y, n_rows)
+
+    def test_then_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
+        """Predict every row of a batch just before it is learned, as for a single target.
+
+        Parameters
+        ----------
+        X, y, w
+            As in `learn_many`. A row of weight 0 is predicted and not learned.
+
+        Returns
+        -------
+        The numbers of every row, as `predict_many` gives them.
+
+        """
+        return self._learn_many(
+            X, y, w, "numbers", lambda batch, said: batch.table_output(said, self.targets)
+        )
+
+    def predict_many(self, X: Any) -> Any:
+        """The predicted numbers of every row.
+
+        Returns
+        -------
+        A float64 array of shape (n_rows, n_targets), columns in the order of `targets`, or a
+        frame of the same kind and index as X with a column per target.
+
+        """
+        batch = Batch(X)
+        return batch.table_output(self._predict_numbers(batch), self.targets)
+
+
+class StreamTree(StreamModel):
+    """An estimator of one tree, whose nodes are there to be looked at."""
+
+    # whether the weights of nodes are those of examples
+    _counts_examples = True
 
     @abc.abstractmethod
     def _views(self) -> list[inspection.NodeView]:
@@ -349,20 +931,6 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
             for node, score, share, said in find_ways(self._core, x)
         ]
 
-    def _contributions(self, x: dict[Any, Any], output: int) -> dict[str, Any]:
-        score, bias, columns = explain(self._core, x, output)
-        features: dict[Any, float] = {}
-        names = self._core.features.names
-        for column, amount in columns.items():
-            feature = inspection.feature_of(names[column])
-            features[feature] = features.get(feature, 0.0) + amount
-        ranked = dict(inspection.strongest(features))
-        return {"score": score, "bias": bias, "features": ranked}
-
-    @abc.abstractmethod
-    def contributions_one(self, x: dict[Any, Any]) -> dict[Any, Any]:
-        """What the prediction of one example is made of."""
-
     def debug_one(self, x: dict[Any, Any]) -> str:
         """Tell how the prediction of one example comes about: node by node, feature by feature.
 
@@ -378,176 +946,9 @@ class StreamTree(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of 
         lines += self._contributions_text(made_of, x)
         return "\n".join([*lines, f"predicts {inspection.said(steps[-1])}"])
 
-    def _contributions_text(self, explained: dict[Any, Any], x: dict[Any, Any]) -> list[str]:
-        return ["the prediction is made of", *inspection.contributions_text(explained, x)]
 
-    def snapshot(self) -> dict[str, Any]:
-        """The whole learned state as a dict of arrays, numbers and lists.
-
-        The same history gives the same snapshot, whether it came as dicts or as arrays.
-        """
-        return dict(self._core.snapshot())
-
-    def save(self, path: str | os.PathLike[str], *, position: int | None = None) -> None:
-        """Write the model to a file, from which `streamtree.load` makes it again.
-
-        The file takes the place of an older one as a whole, once it is on the disk; on any error
-        the older one stays as it was. The same history gives the same file.
-
-        Parameters
-        ----------
-        path
-            The file.
-        position
-            The number of examples behind the model, for a loop that goes on later; see
-            `streamtree.checkpoint`.
-
-        Raises
-        ------
-        TypeError
-            If a feature, a label or a parameter is of a type that a file cannot keep: other than
-            str, int, float, bool, None, a numpy number, or a tuple of these. Nothing is written.
-        StateError
-            If the state contradicts itself, so that `load` would refuse it; that would be an error
-            in this package. Nothing is written.
-        OSError
-            If the file cannot be written, or is no regular file.
-
-        """
-        parts = self._file_parts(position)
-        _, _, state, _ = parts
-        modelfile.check_names(state)
-        # what `load` would refuse must not take the place of a good file
-        self._new_core().check_state(state)
-        modelfile.write(path, *parts)
-
-    def _file_parts(
-        self, position: int | None
-    ) -> tuple[str, dict[str, Any], dict[str, Any], int | None]:
-        """What a file keeps: class, parameters, state, position. TypeError if it cannot."""
-        name = type(self).__name__
-        known = self._get_params()
-        # in the order in which they were set, which pickle sees
-        parameters = {k: v for k, v in self.__dict__.items() if k in known}
-        if not is_public(type(self)):
-            raise TypeError(f"{name} is not an estimator of streamtree: no file can keep its code")
-        for attribute in self.__dict__.keys() - parameters.keys():
-            raise TypeError(f"{attribute!r} is no parameter of {name}: a file cannot keep it")
-        if position is not None:
-            position = check_integer("position", position, at_least=0, at_most=2**63 - 1)
-        return name, parameters, self._core.snapshot(), position
-
-
-class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
-    """A classifier on dicts, arrays, sparse matrices and frames."""
-
-    @property
-    def _multiclass(self) -> bool:
-        return True
-
-    @property
-    def labels(self) -> list[Hashable]:
-        """The labels learned so far, in the order in which they first appeared."""
-        return list(self._core.labels.labels)
-
-    @compiled(learn_label)
-    def learn_one(self, x: dict[Any, Any], y: Hashable, *, w: float = 1.0) -> None:
-        """Learn one example.
-
-        Parameters
-        ----------
-        x
-            Features by name. Numbers and booleans are values, strings are categories, None
-            and NaN are missing; features may come and go from one example to the next.
-        y
-            The label: anything hashable but None and NaN.
-        w
-            The weight of the example, from 0 (which learns nothing) to 1e100.
-
-        Raises
-        ------
-        ValueError
-            If a value is infinite, the label missing or the weight out of range. The model is
-            then as it was; the same holds for every other error.
-        TypeError
-            If a value is neither a number nor a string, or the label is not hashable.
-
-        """
-        self._core.learn_one(x, y, w)
-
-    @compiled(predict_label)
-    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
-        """The most likely label of one example, None before any learning.
-
-        Features that were never learned are ignored. The notes of a learner say what it costs.
-        """
-        return self._core.predict_one(x)
-
-    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """The probability of every label learned so far; an empty dict before any learning."""
-        return self._core.predict_proba_one(x)  # type: ignore[no-any-return]
-
-    def predict_topk_one(self, x: dict[Any, Any], k: int = 5) -> list[tuple[Any, float]]:
-        """The k most likely labels with their probabilities, the most likely first.
-
-        Fewer if fewer labels are known. Where leaves know a few of many labels it costs less than
-        `predict_proba_one`.
-        """
-        if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
-            raise ValueError(f"k must be an integer of at least 1, got {k!r}")
-        return self._core.predict_topk_one(x, k)
-
-    def contributions_one(self, x: dict[Any, Any], label: Hashable = None) -> dict[Any, Any]:
-        """What the probability of a label is made of: a bias, and a part of every feature.
-
-        They sum to the probability. The bias is the mean of the tree: of what its leaves say of an
-        example without features, each by its weight. From there the example goes its way. A test
-        moves the mean to that of the branch, and the features that sent the example there share
-        the difference. In the leaf every feature has what its scores change, on the straight way
-        from no feature to all of them (Aumann-Shapley values). In a soft tree, which has no one
-        way, this holds for gates and leaves together, and the bias is what the tree says of an
-        example without features.
-
-        Parameters
-        ----------
-        x
-            The features by name.
-        label
-            Whose probability; None for the label that `predict_one` gives.
-
-        Returns
-        -------
-        A dict: `label`; `score`, the probability; `bias`; and `features`, the parts by feature,
-        the largest first. `score` is `bias` plus the sum of all parts, to the last digits.
-
-        Raises
-        ------
-        ValueError
-            If the label was never learned.
-
-        Examples
-        --------
-        >>> from river import datasets
-        >>> from streamtree import ModelTreeClassifier
-        >>> model = ModelTreeClassifier()
-        >>> for x, y in datasets.Phishing():
-        ...     model.learn_one(x, y)
-        >>> made_of = model.contributions_one(x)
-        >>> made_of["label"], round(made_of["score"], 2), round(made_of["bias"], 2)
-        (False, 0.97, 0.43)
-        >>> {name: round(part, 2) for name, part in list(made_of["features"].items())[:2]}
-        {'empty_server_form_handler': 0.32, 'https': 0.16}
-
-        """
-        with self._core.intake.lock.reading():
-            if label is None:
-                label = self.predict_one(x)
-                if label is None:
-                    return {"label": None, "score": 0.0, "bias": 0.0, "features": {}}
-            number = number_of(self._core, label)
-            if number < 0:
-                raise ValueError(f"label {label!r} was never learned")
-            return {"label": self.labels[number], **self._contributions(x, number)}
+class StreamTreeClassifier(StreamTree, StreamClassifier):
+    """A classifier of one tree."""
 
     def _as_view(self, outputs: list[float]) -> dict[str, Any]:
         if not outputs:
@@ -563,189 +964,9 @@ class StreamTreeClassifier(StreamTree, base.MiniBatchClassifier):
         label = None if number < 0 else self._core.labels.labels[number]
         return {"prediction": label, "probability": float(share)}
 
-    def _contributions_text(self, explained: dict[Any, Any], x: dict[Any, Any]) -> list[str]:
-        label = inspection.short(explained["label"])
-        lines = inspection.contributions_text(explained, x)
-        return [f"the probability of {label} is made of", *lines]
 
-    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
-
-        Numeric input is learned in C without the interpreter's lock; a frame with other columns
-        goes row by row.
-
-        Parameters
-        ----------
-        X
-            A numeric numpy array or scipy sparse matrix of shape (n_rows, n_features), whose
-            columns are the features 0, 1, 2, ..., or a data frame. Cells that a sparse matrix
-            does not store are zeros; in one of more than 65,536 columns they are absent.
-        y
-            n_rows labels: an array, a series or a list.
-        w
-            n_rows weights or one for all, each from 0 to 1e100; None for 1.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in `learn_one`, and if the lengths differ; nothing is learned then.
-        KeyboardInterrupt, or what else a signal handler raises
-            Between two rows, within milliseconds. Its `rows_learned` says how many rows were
-            learned: the model is as if the batch had ended there.
-
-        """
-        self._learn_many(X, y, w)
-
-    def test_then_learn_many(self, X: Any, y: Any, w: Any = None, *, proba: bool = False) -> Any:
-        """Predict every row of a batch just before it is learned.
-
-        The predictions are those of a loop of `predict_one` (or `predict_proba_one`) and
-        `learn_one`, bit for bit, at about the cost of `learn_many`: what prequential evaluation
-        needs.
-
-        Parameters
-        ----------
-        X, y, w
-            As in `learn_many`. A row of weight 0 is predicted and not learned.
-        proba
-            Whether to return probabilities in place of labels.
-
-        Returns
-        -------
-        n_rows labels, as `predict_many` gives them, None for rows before any learning; or the
-        probabilities as `predict_proba_many` gives them, 0 for labels that were not known yet.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in `learn_many`; nothing is learned then.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from streamtree import ModelTreeClassifier
-        >>> X = np.array([[0.0], [1.0], [0.1], [0.9]])
-        >>> ModelTreeClassifier().test_then_learn_many(X, [0, 1, 0, 1]).tolist()
-        [None, 0, 1, 1]
-
-        """
-        if proba:
-            return self._learn_many(X, y, w, "shares", self._shares)
-        return self._learn_many(X, y, w, "labels", self._labels)
-
-    def _labels(self, batch: Batch, said: Any) -> Any:
-        return batch.label_output(said, self.labels)
-
-    def _shares(self, batch: Batch, said: Any) -> Any:
-        # another thread may have learned a label since
-        return batch.table_output(said, self.labels[: said.shape[1]])
-
-    def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
-        batch = Batch(X)
-        normalized = self._core.labels.normalized
-        labels = [normalized(label) for label in label_list(y, batch.n_rows)]
-        weights = weight_array(w, batch.n_rows)
-        return batch, (
-            batch.rows(), batch.names, batch.first_rows(weights), labels, weights
-        )
-
-    def predict_many(self, X: Any) -> Any:
-        """The most likely label of every row.
-
-        Returns
-        -------
-        An array of n_rows labels, or a series of the same kind and index as a frame.
-
-        """
-        batch = Batch(X)
-        return self._labels(batch, self._core.predict_many(batch.rows(), batch.names))
-
-    def predict_proba_many(self, X: Any) -> Any:
-        """The probability of every label learned so far, for every row.
-
-        Returns
-        -------
-        An array of shape (n_rows, n_labels), columns in the order of `labels`, or a frame of
-        the same kind and index as X with a column per label.
-
-        """
-        batch = Batch(X)
-        return self._shares(batch, self._core.predict_many(batch.rows(), batch.names, "shares"))
-
-
-class _NumberTree(StreamTree):
-    """What regressors of one and of several targets share."""
-
-    def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
-        batch = Batch(X)
-        values, targets = self._targets_of(y, batch.n_rows)
-        weights = weight_array(w, batch.n_rows)
-        return batch, (
-            batch.rows(), batch.names, batch.first_rows(weights), targets, values, weights
-        )
-
-    @abc.abstractmethod
-    def _targets_of(self, y: Any, n_rows: int) -> tuple[Any, list[Any] | None]:
-        """The numbers of a batch, shape (n_rows, n_targets), and the names of several targets."""
-
-    def _predict_numbers(self, batch: Batch) -> Any:
-        return self._core.predict_many(batch.rows(), batch.names)
-
-
-class StreamTreeRegressor(_NumberTree, base.MiniBatchRegressor):
-    """A regressor on dicts, arrays, sparse matrices and frames."""
-
-    @compiled(learn_number)
-    def learn_one(self, x: dict[Any, Any], y: float, *, w: float = 1.0) -> None:
-        """Learn one example.
-
-        Parameters
-        ----------
-        x
-            Features by name. Numbers and booleans are values, strings are categories, None
-            and NaN are missing; features may come and go from one example to the next.
-        y
-            The target: a number from -1e100 to 1e100.
-        w
-            The weight of the example, from 0 (which learns nothing) to 1e100.
-
-        Raises
-        ------
-        ValueError
-            If a value is infinite, the target not finite or the weight out of range. The model
-            is then as it was; the same holds for every other error.
-        TypeError
-            If a value is neither a number nor a string, or the target is not a number.
-
-        """
-        self._core.learn_one(x, y, w)
-
-    @compiled(predict_number)
-    def predict_one(self, x: dict[Any, Any]) -> float:
-        """The predicted number, 0 before any learning.
-
-        Features that were never learned are ignored.
-        """
-        return self._core.predict_one(x)  # type: ignore[no-any-return]
-
-    def contributions_one(self, x: dict[Any, Any]) -> dict[Any, Any]:
-        """What a predicted number is made of: a bias, and a part of every feature.
-
-        They sum to the prediction, in the unit of the target. The bias is the mean of the tree: of
-        what its leaves say of an example without features, each by its weight. From there the
-        example goes its way. A test moves the mean to that of the branch, and the features that
-        sent the example there share the difference. In the leaf every feature has its weight times
-        its value. In a soft tree, which has no one way, this holds for gates and leaves together,
-        and the bias is what the tree says of an example without features. What is drawn towards
-        the mean, or cut off at the range of the targets, is so in proportion.
-
-        Returns
-        -------
-        A dict: `score`, the prediction; `bias`; and `features`, the parts by feature, the largest
-        first. `score` is `bias` plus the sum of all parts, to the last digits.
-
-        """
-        return self._contributions(x, 0)
+class StreamTreeRegressor(StreamTree, StreamRegressor):
+    """A regressor of one tree."""
 
     def _as_view(self, outputs: list[float]) -> dict[str, Any]:
         return {"prediction": outputs[0]}
@@ -753,119 +974,9 @@ class StreamTreeRegressor(_NumberTree, base.MiniBatchRegressor):
     def _as_step(self, view: inspection.NodeView, said: Any) -> dict[str, Any]:
         return {"prediction": view.prediction if said is None else float(said[0])}
 
-    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
 
-        Numeric input is learned in C without the interpreter's lock; a frame with other columns
-        goes row by row.
-
-        Parameters
-        ----------
-        X
-            A numeric numpy array or scipy sparse matrix of shape (n_rows, n_features), whose
-            columns are the features 0, 1, 2, ..., or a data frame. Cells that a sparse matrix
-            does not store are zeros; in one of more than 65,536 columns they are absent.
-        y
-            n_rows numbers: an array, a series or a list.
-        w
-            n_rows weights or one for all, each from 0 to 1e100; None for 1.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in `learn_one`, and if the lengths differ; nothing is learned then.
-        KeyboardInterrupt, or what else a signal handler raises
-            Between two rows, within milliseconds. Its `rows_learned` says how many rows were
-            learned: the model is as if the batch had ended there.
-
-        """
-        self._learn_many(X, y, w)
-
-    def _targets_of(self, y: Any, n_rows: int) -> tuple[Any, list[Any] | None]:
-        return target_array(y, n_rows), None
-
-    def test_then_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
-        """Predict every row of a batch just before it is learned.
-
-        The predictions are those of a loop of `predict_one` and `learn_one`, bit for bit, at
-        about the cost of `learn_many`: what prequential evaluation needs.
-
-        Parameters
-        ----------
-        X, y, w
-            As in `learn_many`. A row of weight 0 is predicted and not learned.
-
-        Returns
-        -------
-        n_rows numbers, as `predict_many` gives them.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in `learn_many`; nothing is learned then.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from streamtree import SoftTreeRegressor
-        >>> SoftTreeRegressor().test_then_learn_many(np.zeros((3, 1)), [2.0, 2.0, 2.0]).tolist()
-        [0.0, 2.0, 2.0]
-
-        """
-        return self._learn_many(
-            X, y, w, "numbers", lambda batch, said: batch.number_output(said[:, 0])
-        )
-
-    def predict_many(self, X: Any) -> Any:
-        """The predicted number of every row.
-
-        Returns
-        -------
-        A float64 array of shape (n_rows,), or a series of the same kind and index as a frame.
-
-        """
-        batch = Batch(X)
-        return batch.number_output(self._predict_numbers(batch)[:, 0])
-
-
-class StreamTreeMultiTargetRegressor(_NumberTree, base.MultiTargetRegressor):
-    """A regressor of several numbers at once, on dicts, arrays, sparse matrices and frames."""
-
-    @property
-    def targets(self) -> list[Hashable]:
-        """The names of the targets, in the order of the first example; empty before it."""
-        return list(self._core.targets)
-
-    def learn_one(  # type: ignore[override]  # river's has **kwargs; ours names its one
-        self, x: dict[Any, Any], y: dict[Any, float], *, w: float = 1.0
-    ) -> None:
-        """Learn one example.
-
-        Parameters
-        ----------
-        x
-            As for a single target.
-        y
-            Numbers from -1e100 to 1e100 by name; the first example fixes the names.
-        w
-            The weight of the example, from 0 (which learns nothing) to 1e100.
-
-        Raises
-        ------
-        ValueError, TypeError
-            As for a single target, and if the names differ; the model is then as it was.
-
-        """
-        self._core.learn_one(x, y, w)
-
-    def predict_one(self, x: dict[Any, Any]) -> dict[Any, float]:
-        """The predicted number of every target, an empty dict before any learning."""
-        return self._core.predict_one(x)  # type: ignore[no-any-return]
-
-    def contributions_one(self, x: dict[Any, Any]) -> dict[Any, Any]:
-        """What the predicted numbers are made of: as for a single target, a dict by target."""
-        with self._core.intake.lock.reading():
-            return {name: self._contributions(x, i) for i, name in enumerate(self.targets)}
+class StreamTreeMultiTargetRegressor(StreamTree, StreamMultiTargetRegressor):
+    """A regressor of several numbers at once, of one tree."""
 
     def _as_view(self, outputs: list[float]) -> dict[str, Any]:
         return {"prediction": dict(zip(self.targets, outputs, strict=True))} if outputs else {}
@@ -876,66 +987,11 @@ class StreamTreeMultiTargetRegressor(_NumberTree, base.MultiTargetRegressor):
         numbers = said.tolist() if self.targets else []
         return {"prediction": dict(zip(self.targets, numbers, strict=True))}
 
-    def _contributions_text(self, explained: dict[Any, Any], x: dict[Any, Any]) -> list[str]:
-        lines = []
-        for target, parts in explained.items():
-            lines.append(f"the prediction of {inspection.feature_text(target)} is made of")
-            lines += inspection.contributions_text(parts, x)
-        return lines
 
-    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
-
-        Parameters
-        ----------
-        X
-            As for a single target.
-        y
-            A numeric array of shape (n_rows, n_targets), whose columns are the targets 0, 1, ...,
-            or a frame with a column per target.
-        w
-            n_rows weights or one for all, each from 0 to 1e100; None for 1.
-
-        """
-        self._learn_many(X, y, w)
-
-    def _targets_of(self, y: Any, n_rows: int) -> tuple[Any, list[Any] | None]:
-        return target_columns(y, n_rows)
-
-    def test_then_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
-        """Predict every row of a batch just before it is learned, as for a single target.
-
-        Parameters
-        ----------
-        X, y, w
-            As in `learn_many`. A row of weight 0 is predicted and not learned.
-
-        Returns
-        -------
-        The numbers of every row, as `predict_many` gives them.
-
-        """
-        return self._learn_many(
-            X, y, w, "numbers", lambda batch, said: batch.table_output(said, self.targets)
-        )
-
-    def predict_many(self, X: Any) -> Any:
-        """The predicted numbers of every row.
-
-        Returns
-        -------
-        A float64 array of shape (n_rows, n_targets), columns in the order of `targets`, or a
-        frame of the same kind and index as X with a column per target.
-
-        """
-        batch = Batch(X)
-        return batch.table_output(self._predict_numbers(batch), self.targets)
-
-
-def public_estimators() -> dict[str, type[StreamTree]]:
+def public_estimators() -> dict[str, type[StreamModel]]:
     """The estimators of the package by name."""
-    found: dict[str, type[StreamTree]] = {}
-    kinds = StreamTree.__subclasses__()
+    found: dict[str, type[StreamModel]] = {}
+    kinds = StreamModel.__subclasses__()
     while kinds:
         kind = kinds.pop()
         kinds += kind.__subclasses__()
@@ -945,7 +1001,7 @@ def public_estimators() -> dict[str, type[StreamTree]]:
 
 
 @functools.cache
-def parameter_names(estimator: type[StreamTree]) -> tuple[str, ...] | None:
+def parameter_names(estimator: type[StreamModel]) -> tuple[str, ...] | None:
     """The names of an estimator's parameters; None if it takes any number of them."""
     parameters = inspect.signature(estimator).parameters.values()
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
@@ -954,9 +1010,40 @@ def parameter_names(estimator: type[StreamTree]) -> tuple[str, ...] | None:
 
 
 @functools.cache
-def is_public(estimator: type[StreamTree]) -> bool:
+def is_public(estimator: type[StreamModel]) -> bool:
     """Whether a class is one of `public_estimators`."""
     return public_estimators().get(estimator.__name__) is estimator
+
+
+def _check_public(model: StreamModel) -> None:
+    name = type(model).__name__
+    if not is_public(type(model)):
+        raise TypeError(f"{name} is not an estimator of streamtree: no file can keep its code")
+
+
+def _in_file(value: Any) -> Any:
+    """A parameter as files have it: estimators by the names of their classes."""
+    if type(value) is tuple:
+        return tuple([_in_file(part) for part in value])
+    if not isinstance(value, StreamModel):
+        return value
+    _check_public(value)
+    parameters = {name: _in_file(getattr(value, name)) for name in value._get_params()}
+    return modelfile.Template(type(value).__name__, parameters)
+
+
+def comparable(value: Any) -> Any:
+    """A parameter as something to compare: estimators by their classes and parameters."""
+    if type(value) is tuple:
+        return tuple([comparable(part) for part in value])
+    return (type(value), value._get_params()) if isinstance(value, base.Base) else value
+
+
+def interned(value: Any) -> Any:
+    """A parameter whose strings are those that Python keeps: pickle sees whether two are one."""
+    if type(value) is tuple:
+        return tuple([interned(part) for part in value])
+    return sys.intern(value) if type(value) is str else value
 
 
 def _pack(values: list[Any]) -> bytes:

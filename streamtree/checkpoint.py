@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 from typing import TypeVar
 
-from streamtree.base import StreamTree
+from streamtree.base import StreamModel
 from streamtree.modelfile import is_temporary
 from streamtree.serialization import load_at
 
 __all__ = ["Checkpoint"]
 
-Model = TypeVar("Model", bound=StreamTree)
+Model = TypeVar("Model", bound=StreamModel)
 
 
 class Checkpoint:
@@ -101,7 +101,7 @@ class Checkpoint:
         self._position, self._time = position, time.monotonic()
         return saved, position
 
-    def update(self, model: StreamTree, position: int) -> bool:
+    def update(self, model: StreamModel, position: int) -> bool:
         """Save if it is time to; returns whether it was.
 
         Call it after every example or batch. `position` is the number of examples of the stream
@@ -114,13 +114,13 @@ class Checkpoint:
             self.save(model, position)
         return is_due
 
-    def save(self, model: StreamTree, position: int) -> None:
+    def save(self, model: StreamModel, position: int) -> None:
         """Save now, at the end of a stream say."""
         model.save(self.path, position=position)
         self._position, self._time = position, time.monotonic()
 
 
-def _check_same(saved: StreamTree, model: StreamTree, path: Path) -> None:
+def _check_same(saved: StreamModel, model: StreamModel, path: Path) -> None:
     if type(saved) is not type(model):
         raise ValueError(
             f"{str(path)!r} holds a {type(saved).__name__}, not a {type(model).__name__}"

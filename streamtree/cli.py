@@ -31,10 +31,10 @@ from river import base, utils
 
 import streamtree
 from streamtree.base import (
-    StreamTree,
-    StreamTreeClassifier,
-    StreamTreeMultiTargetRegressor,
-    StreamTreeRegressor,
+    StreamClassifier,
+    StreamModel,
+    StreamMultiTargetRegressor,
+    StreamRegressor,
     public_estimators,
 )
 from streamtree.checkpoint import Checkpoint
@@ -45,8 +45,8 @@ from streamtree.serialization import ModelFileError, load_at
 __all__ = ["commands"]
 
 KINDS: dict[str, Any] = {
-    "classification": StreamTreeClassifier, "regression": StreamTreeRegressor,
-    Targets.task: StreamTreeMultiTargetRegressor,
+    "classification": StreamClassifier, "regression": StreamRegressor,
+    Targets.task: StreamMultiTargetRegressor,
 }  # fmt: skip
 KINDS_OF_RIVER: dict[str, Any] = {
     "classification": base.Classifier, "regression": base.Regressor,
@@ -190,7 +190,7 @@ def reading_of(options: Mapping[str, Any], learned_nominal: Iterable[str] = ()) 
 # ----------------------------------------------------------------------------- models
 
 
-def estimators_of(task: str) -> dict[str, type[StreamTree]]:
+def estimators_of(task: str) -> dict[str, type[StreamModel]]:
     """Our learners of a task by name."""
     return {k: c for k, c in public_estimators().items() if issubclass(c, KINDS[task])}
 
@@ -252,7 +252,7 @@ def make_models(names: Sequence[str], given: Mapping[str, str], task: str) -> di
             model = kind(**values)
         except (TypeError, ValueError, ImportError) as error:
             raise click.UsageError(f"{kind.__name__}: {error}") from error
-        name = kind.__name__ if issubclass(kind, StreamTree) else f"river {kind.__name__}"
+        name = kind.__name__ if issubclass(kind, StreamModel) else f"river {kind.__name__}"
         models[name] = model
     return models
 
@@ -278,7 +278,7 @@ class Trial:
         """Predict every row just before it is learned."""
         model, X = self.model, chunk.X
         rows = None
-        if isinstance(X, list) or not isinstance(model, StreamTree):
+        if isinstance(X, list) or not isinstance(model, StreamModel):
             rows = chunk.dicts()
         start = time.perf_counter()
         try:
@@ -693,16 +693,16 @@ def train(data: str, output: str, **options: Any) -> None:
 
 def _ours(models: dict[str, Any]) -> dict[str, Any]:
     for name, model in models.items():
-        if not isinstance(model, StreamTree):
+        if not isinstance(model, StreamModel):
             raise click.UsageError(f"{name} cannot be kept in a model file")
     return models
 
 
-def _task_of(model: StreamTree) -> str:
+def _task_of(model: StreamModel) -> str:
     return next(task for task, kind in KINDS.items() if isinstance(model, kind))
 
 
-def _target_as_learned(model: StreamTree, target: Target | Targets) -> Target | Targets:
+def _target_as_learned(model: StreamModel, target: Target | Targets) -> Target | Targets:
     """The target, read as it was when the model learned it."""
     task = _task_of(model)
     if isinstance(target, Targets) != (task == Targets.task):
@@ -728,7 +728,7 @@ def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int
     return saved, position, known_columns(saved)[1]
 
 
-def known_columns(model: StreamTree) -> tuple[set[Any], set[str]]:
+def known_columns(model: StreamModel) -> tuple[set[Any], set[str]]:
     """The columns that a model has learned: all, and those of which it knows only categories."""
     numbers, categories = set(), set()
     for feature in model.snapshot()["features"]:
@@ -751,7 +751,7 @@ def known_columns(model: StreamTree) -> tuple[set[Any], set[str]]:
 def predict(model: str, data: str, **options: Any) -> None:
     """Predict the rows of DATA with a model, one line a row, to standard output."""
     loaded, _ = load_at(model)
-    if options["proba"] and not isinstance(loaded, StreamTreeClassifier):
+    if options["proba"] and not isinstance(loaded, StreamClassifier):
         raise click.UsageError(f"{type(loaded).__name__} predicts numbers: it has no probabilities")
     known, nominal = known_columns(loaded)
     reader = Reader(data, reading_of(options, nominal))

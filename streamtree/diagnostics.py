@@ -60,7 +60,10 @@ Counts = NDArray[np.float64]
 
 def _classifier(model: Any) -> StreamTreeClassifier:
     if not isinstance(model, StreamTreeClassifier):
-        raise TypeError(f"model must be a classifier of streamtree, got {type(model).__name__}")
+        raise TypeError(
+            "model must be a single tree, a classifier of streamtree, got "
+            f"{type(model).__name__}"
+        )
     return model
 
 
@@ -259,13 +262,16 @@ def leaf_of(model: StreamTree, X: Any) -> NDArray[np.int32]:
     Parameters
     ----------
     model
-        Any estimator of the package.
+        Any estimator of the package that is a single tree.
     X
         A list of dicts, or what `predict_many` takes.
 
     """
     if not isinstance(model, StreamTree):
-        raise TypeError(f"model must be an estimator of streamtree, got {type(model).__name__}")
+        raise TypeError(
+            "model must be a single tree, an estimator of streamtree, got "
+            f"{type(model).__name__}"
+        )
     if isinstance(X, list | tuple):
         return model._core.leaves_many(list(X), [])  # type: ignore[no-any-return]
     batch = Batch(X)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from streamtree import inspection
-from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.stream.features import Category
 from streamtree._core.trees.extra.tree import ExtraTree
 from streamtree.base import (
@@ -19,7 +18,6 @@ from streamtree.base import (
     StreamTreeClassifier,
     StreamTreeRegressor,
     check_integer,
-    check_max_bytes,
     check_number,
     interval,
 )
@@ -36,6 +34,7 @@ _SAMPLED = 40
 class _ExtraTree(StreamTree):
     """What the classifier and the regressor share."""
 
+    _has_numbers: bool
     window: int
     shrinkage: float
     max_bytes: int | None
@@ -46,13 +45,13 @@ class _ExtraTree(StreamTree):
             "strength": check_number("shrinkage", params["shrinkage"], at_least=0.01, at_most=1e6)
         }
 
-    def _tree_maker(self, has_numbers: bool) -> Callable[[], ExtraTree]:
+    def _tree_maker(self) -> Callable[[], ExtraTree]:
         length = check_integer("window", self.window, at_least=100, at_most=10**8)
         seed = 0
         if self.seed is not None:
             seed = check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
         return functools.partial(
-            ExtraTree, has_numbers=has_numbers, seed=seed, stagger=seed * _GOLDEN % 1.0,
+            ExtraTree, has_numbers=self._has_numbers, seed=seed, stagger=seed * _GOLDEN % 1.0,
             window_length=length, **self._settings(self._get_params()),
         )  # fmt: skip
 
@@ -179,6 +178,8 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
 
     """
 
+    _has_numbers = False
+
     def __init__(
         self,
         window: int = 10_000,
@@ -191,11 +192,6 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
         self.max_bytes = max_bytes
         self.seed = seed
         self._core = self._new_core()
-
-    def _new_core(self) -> Classifier:
-        return Classifier(
-            self._tree_maker(has_numbers=False)(), max_bytes=check_max_bytes(self.max_bytes)
-        )
 
     def _said(self, state: dict[str, Any], said: Any, labels: list[int]) -> dict[str, Any]:
         if not len(said):
@@ -252,6 +248,8 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
 
     """
 
+    _has_numbers = True
+
     def __init__(
         self,
         window: int = 10_000,
@@ -264,12 +262,6 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
         self.max_bytes = max_bytes
         self.seed = seed
         self._core = self._new_core()
-
-    def _new_core(self) -> Regressor:
-        make_tree = self._tree_maker(has_numbers=True)
-        return Regressor(
-            make_tree(), make_tree=make_tree, max_bytes=check_max_bytes(self.max_bytes)
-        )
 
     def predict_one(
         self, x: dict[Any, Any], with_interval: bool = False, confidence_level: float = 0.9

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from statistics import NormalDist
 from typing import Any
 
 from streamtree import inspection
 from streamtree._core.kernels.losses import Loss
-from streamtree._core.learners.learner import Classifier
 from streamtree._core.leaves.mixture import MixtureLeaves
 from streamtree._core.trees.lom import LomTree
 from streamtree.base import (
@@ -16,7 +15,6 @@ from streamtree.base import (
     StreamTreeClassifier,
     check_choice,
     check_integer,
-    check_max_bytes,
     check_number,
 )
 
@@ -199,18 +197,22 @@ class LOMTreeClassifier(StreamTreeClassifier):
             },
         }
 
-    def _new_core(self) -> Classifier:
+    def _tree_maker(self) -> Callable[[], LomTree]:
         is_paper = check_choice("algorithm", self.algorithm, ("stream", "paper")) == "paper"
         loss = check_choice("loss", self.loss, tuple(_LOSSES))
         leaf_model = check_choice("leaf_model", self.leaf_model, ("majority", "model"))
         if self.seed is not None:
             check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
         settings = self._settings(self._get_params())
-        leaves, leaf_settings = None, settings.pop("leaves")
-        if leaf_model == "model" and not is_paper:
-            leaves = MixtureLeaves(has_knots=True, has_rest=False, **leaf_settings)
-        tree = LomTree(leaves, paper=is_paper, loss=_LOSSES[loss], seed=self.seed, **settings)
-        return Classifier(tree, max_bytes=check_max_bytes(self.max_bytes))
+        leaf_settings = settings.pop("leaves")
+
+        def make_tree() -> LomTree:
+            leaves = None
+            if leaf_model == "model" and not is_paper:
+                leaves = MixtureLeaves(has_knots=True, has_rest=False, **leaf_settings)
+            return LomTree(leaves, paper=is_paper, loss=_LOSSES[loss], seed=self.seed, **settings)
+
+        return make_tree
 
     @property
     def _mutable_attributes(self) -> set[str]:

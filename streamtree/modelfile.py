@@ -22,7 +22,7 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
@@ -48,6 +48,13 @@ NPY_HEADER = re.compile(rb"\{'descr': (.*), 'fortran_order': False, 'shape': (\(
 
 class ModelFileError(ValueError):
     """A file that is no model, is damaged, or was written by a newer version."""
+
+
+class Template(NamedTuple):
+    """A parameter that is an estimator: the name of its class, and parameters of its own."""
+
+    kind: str
+    parameters: dict[str, Any]
 
 
 class Pieces:
@@ -109,6 +116,9 @@ def encoded(value: Any, what: str, depth: int = 0) -> Any:
         return {"numpy": [value.dtype.str, value.tobytes().hex()]}
     if kind is Shared and type(value.number) is int:
         return {"shared": value.number}
+    if kind is Template and depth < MAX_NESTING:
+        parameters = {k: encoded(v, what, depth + 1) for k, v in value.parameters.items()}
+        return {"estimator": [value.kind, parameters]}
     if kind in (tuple, Category) and depth < MAX_NESTING:
         parts = [encoded(part, what, depth + 1) for part in value]
         return {"tuple" if kind is tuple else "category": parts}
@@ -142,6 +152,10 @@ def decoded(value: Any, depth: int = 0) -> Any:
             scalar = np.frombuffer(bytes.fromhex(inside[1]), dtype=inside[0])
             if scalar.shape == (1,):
                 return scalar[0]
+    if tag == "estimator" and type(inside) is list and depth < MAX_NESTING:
+        kind, parameters = inside
+        if type(kind) is str and type(parameters) is dict:
+            return Template(kind, {k: decoded(v, depth + 1) for k, v in parameters.items()})
     if tag in ("tuple", "category") and type(inside) is list and depth < MAX_NESTING:
         parts = [decoded(part, depth + 1) for part in inside]
         if tag == "tuple":

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamtree import inspection
-from streamtree._core.learners.learner import Classifier
 from streamtree._core.leaves.additive import MOST_CLASSES
 from streamtree._core.leaves.mixture import MixtureLeaves
 from streamtree._core.trees.model import ModelTree
@@ -15,7 +14,6 @@ from streamtree.base import (
     StreamTreeClassifier,
     check_choice,
     check_integer,
-    check_max_bytes,
     check_number,
 )
 
@@ -123,18 +121,20 @@ class ModelTreeClassifier(StreamTreeClassifier):
             "leaves": {"learning_rate": rate, "max_classes": MOST_CLASSES},
         }
 
-    def _new_core(self) -> Classifier:
+    def _tree_maker(self) -> Callable[[], ModelTree]:
         leaf_model = check_choice("leaf_model", self.leaf_model, ("adaptive", "softmax"))
         if self.seed is not None:
             check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
         settings = self._settings(self._get_params())
-        leaves = MixtureLeaves(
-            has_knots=leaf_model == "adaptive", has_rest=True, **settings.pop("leaves")
-        )
-        return Classifier(
-            ModelTree(leaves, seed=self.seed or 0, **settings),
-            max_bytes=check_max_bytes(self.max_bytes),
-        )
+        leaf_settings = settings.pop("leaves")
+
+        def make_tree() -> ModelTree:
+            leaves = MixtureLeaves(
+                has_knots=leaf_model == "adaptive", has_rest=True, **leaf_settings
+            )
+            return ModelTree(leaves, seed=self.seed or 0, **settings)
+
+        return make_tree
 
     @property
     def _mutable_attributes(self) -> set[str]:

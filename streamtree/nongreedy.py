@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamtree import inspection
-from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.trees.oblique.tree import ObliqueTree
 from streamtree.base import (
     DEFAULT_BYTES,
@@ -37,6 +36,7 @@ class _NonGreedyTree(StreamTree):
 
     # a leaf is taught by examples that end elsewhere, too
     _counts_examples = False
+    _is_regression = True
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class _NonGreedyTree(StreamTree):
             "hold": check_integer("hold", self.hold, at_least=0, at_most=10**9),
         }
 
-    def _tree_maker(self, is_regression: bool) -> Callable[[], ObliqueTree]:
+    def _tree_maker(self) -> Callable[[], ObliqueTree]:
         most, fixed = check_max_bytes(self.max_bytes), self._fixed_settings()
         least = 4 * _NODE_BYTES << (fixed["depth"] + 1)
         if most is not None and least > most:
@@ -103,16 +103,13 @@ class _NonGreedyTree(StreamTree):
                 f"depth={self.depth} needs max_bytes of at least {least}, got {most}"
             )
         return functools.partial(
-            ObliqueTree, is_regression=is_regression, **fixed,
+            ObliqueTree, is_regression=self._is_regression, **fixed,
             **self._settings(self._get_params()),
         )
 
-    def _new_regressor(self, several: bool) -> Regressor:
-        make_tree, is_robust = self._tree_maker(is_regression=True), self.algorithm != "paper"
-        return Regressor(
-            make_tree(), several=several, shrinks=is_robust, is_robust=is_robust,
-            make_tree=make_tree, max_bytes=check_max_bytes(self.max_bytes),
-        )
+    @property
+    def _is_robust(self) -> bool:
+        return self.algorithm != "paper"
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -245,10 +242,7 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
 
     """
 
-    def _new_core(self) -> Classifier:
-        return Classifier(
-            self._tree_maker(is_regression=False)(), max_bytes=check_max_bytes(self.max_bytes)
-        )
+    _is_regression = False
 
 
 class NonGreedyTreeRegressor(_NonGreedyTree, StreamTreeRegressor):
@@ -286,9 +280,6 @@ class NonGreedyTreeRegressor(_NonGreedyTree, StreamTreeRegressor):
 
     """
 
-    def _new_core(self) -> Regressor:
-        return self._new_regressor(several=False)
-
 
 class NonGreedyTreeMultiTargetRegressor(_NonGreedyTree, StreamTreeMultiTargetRegressor):
     """Oblique tree of several numbers, trained by projected SGD on the sum of squared losses.
@@ -325,6 +316,3 @@ class NonGreedyTreeMultiTargetRegressor(_NonGreedyTree, StreamTreeMultiTargetReg
     MacroAverage(R2): 0.885984
 
     """
-
-    def _new_core(self) -> Regressor:
-        return self._new_regressor(several=True)

@@ -20,12 +20,15 @@ _DRIFT = (
     "changes are followed anyway; river.drift.DriftRetrainingClassifier starts a model anew when a "
     "detector calls a drift"
 )
+_MEMBERS: Advice = ("members", "`members` may hold estimators with parameters of their own")
 _GRACE: list[Advice] = [
+    _MEMBERS,
     ("grace_period", "`grace_period` is the weight that a leaf sees before it may split"),
     ("window", "`window` says how much is seen before the tree grows"),
     ("warm_up", "`warm_up` says how many rows the tree starts from"),
 ]
 _DEPTH: list[Advice] = [
+    _MEMBERS,
     ("depth", "`depth` is the number of splits on the way to a leaf"),
     ("max_nodes", "`max_nodes` bounds the tree"),
     ("max_splits", "`max_splits` bounds the number of inner nodes"),
@@ -34,11 +37,13 @@ _DEPTH: list[Advice] = [
     ("window", "the tree is as large as the rows of its `window` need"),
 ]
 _CRITERION: list[Advice] = [
+    _MEMBERS,
     ("loss", "`loss` says what splits are to reduce"),
     ("objective", "`objective` says what the splits are trained for"),
     (None, "the method has its own test for splits"),
 ]
 _LEAF: list[Advice] = [
+    _MEMBERS,
     ("leaf_model", "`leaf_model` says how leaves predict"),
     ("leaf", "`leaf` says how leaves predict"),
     ("shrinkage", "leaves predict by counts; `shrinkage` draws them to those of the node above"),
@@ -46,7 +51,7 @@ _LEAF: list[Advice] = [
 ]
 _ENSEMBLE: list[Advice] = [
     ("n_trees", "`n_trees` is the number of randomised trees, `members` what else there is"),
-    (None, "this is a single tree; streamtree's forests and those of river.ensemble have many"),
+    (None, "this is a single tree; ForestClassifier, ForestRegressor and river.ensemble have many"),
 ]
 _NONE: list[Advice] = [(None, "there is nothing like it here, and no need to set it")]
 _WEIGHTS: list[Advice] = [(None, "give weights with the examples: learn_one(x, y, w=2.0)")]
@@ -67,6 +72,7 @@ _KNOWN: dict[str, list[Advice]] = {
     "min_samples_split": _GRACE,
     "min_samples_reevaluate": _GRACE,
     "delta": [
+        _MEMBERS,
         ("shrinkage", "`shrinkage` says how little a node with few examples is trusted"),
         ("depth", "the tree has a fixed `depth`: nothing is tested before a split"),
     ],

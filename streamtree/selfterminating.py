@@ -11,7 +11,6 @@ import numpy as np
 
 from streamtree import inspection
 from streamtree._core.kernels.losses import Loss
-from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.leaves.histogram import HistogramLeaves, LeafModel
 from streamtree._core.splits.predicates import Predicate
 from streamtree._core.stream.features import Category
@@ -24,7 +23,6 @@ from streamtree.base import (
     StreamTreeRegressor,
     check_choice,
     check_integer,
-    check_max_bytes,
     check_number,
 )
 from streamtree.batches import Batch, label_list, target_array, weight_array
@@ -69,7 +67,7 @@ class _SelfTerminatingTree(StreamTree):
             "max_bins": check_integer("max_bins", params["max_bins"], at_least=2, at_most=2**16),
         }
 
-    def _tree_maker(self, loss: Loss, leaf_model: LeafModel) -> Callable[[], PredictionTree]:
+    def _maker_of(self, loss: Loss, leaf_model: LeafModel) -> Callable[[], PredictionTree]:
         penalty = check_choice("penalty", self.penalty, _PENALTIES)
         settings = self._settings(self._get_params())
 
@@ -88,11 +86,6 @@ class _SelfTerminatingTree(StreamTree):
         return {
             "regularization", "depth_penalty", "delta", "grace_period", "max_bins", "max_bytes",
         }
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of nodes without branches, null branches included."""
-        return self.n_nodes - int(self._core.measure("n_in_state", NodeState.INNER))
 
     @property
     def summary(self) -> dict[str, float]:
@@ -315,13 +308,10 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         self.max_bytes = max_bytes
         self._core = self._new_core()
 
-    def _new_core(self) -> Classifier:
+    def _tree_maker(self) -> Callable[[], PredictionTree]:
         loss = check_choice("loss", self.loss, tuple(_LOSSES))
         leaf_model = check_choice("leaf_model", self.leaf_model, tuple(_LABEL_MODELS))
-        return Classifier(
-            self._tree_maker(_LOSSES[loss], _LABEL_MODELS[leaf_model])(),
-            max_bytes=check_max_bytes(self.max_bytes),
-        )
+        return self._maker_of(_LOSSES[loss], _LABEL_MODELS[leaf_model])
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -498,13 +488,13 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         self.max_bytes = max_bytes
         self._core = self._new_core()
 
-    def _new_core(self) -> Regressor:
+    @property
+    def _shrinks(self) -> bool:
+        return self.leaf_model == "adaptive"
+
+    def _tree_maker(self) -> Callable[[], PredictionTree]:
         leaf_model = check_choice("leaf_model", self.leaf_model, tuple(_NUMBER_MODELS))
-        make_tree = self._tree_maker(Loss.SQUARED, _NUMBER_MODELS[leaf_model])
-        return Regressor(
-            make_tree(), shrinks=leaf_model == "adaptive", make_tree=make_tree,
-            max_bytes=check_max_bytes(self.max_bytes),
-        )
+        return self._maker_of(Loss.SQUARED, _NUMBER_MODELS[leaf_model])
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -8,13 +8,16 @@ import sys
 from typing import Any
 
 from streamtree import modelfile
-from streamtree.base import StreamTree, parameter_names, public_estimators
-from streamtree.modelfile import ModelFileError
+from streamtree.base import StreamModel, interned, parameter_names, public_estimators
+from streamtree.modelfile import ModelFileError, Template
 
 __all__ = ["ModelFileError", "from_bytes", "from_bytes_at", "load", "load_at", "save", "to_bytes"]
 
+# in all that one file may ask for by its parameters alone
+MOST_TREES = 10_000
 
-def save(model: StreamTree, path: str | os.PathLike[str]) -> None:
+
+def save(model: StreamModel, path: str | os.PathLike[str]) -> None:
     """Write a model to a file; the same as `model.save(path)`."""
     model.save(path)
 
@@ -73,7 +76,7 @@ def load_at(path: str | os.PathLike[str]) -> tuple[Any, int | None]:
         return _restored(header), header["position"]
 
 
-def to_bytes(model: StreamTree, *, position: int | None = None, key: bytes = b"") -> bytes:
+def to_bytes(model: StreamModel, *, position: int | None = None, key: bytes = b"") -> bytes:
     """A model in one piece of bytes, from which `from_bytes` makes it again.
 
     For many models that are put aside for a while: it takes a fraction of the room of a file and of
@@ -130,23 +133,48 @@ def from_bytes_at(data: bytes, *, key: bytes = b"") -> tuple[Any, int | None]:
 
 
 @functools.cache
-def _estimator(name: str) -> type[StreamTree]:
+def _estimator(name: str) -> type[StreamModel]:
     estimator = public_estimators().get(name)
     if estimator is None:
         raise ModelFileError(f"this version has no estimator {name!r}")
     return estimator
 
 
-def _restored(header: dict[str, Any], *, is_trusted: bool = False) -> StreamTree:
-    """The model of a file; one that this process made itself may do without the checks."""
-    estimator = _estimator(header["class"])
-    model = estimator.__new__(estimator)
+def _checked_estimator(name: str, parameters: dict[str, Any]) -> type[StreamModel]:
+    """The class of a name that a file has, whose parameters are to be these."""
+    estimator = _estimator(name)
     expected = parameter_names(estimator) or ()
-    if set(header["parameters"]) != set(expected):
-        raise ModelFileError(f"the parameters of {header['class']} are {sorted(expected)}")
+    if set(parameters) != set(expected):
+        raise ModelFileError(f"the parameters of {name} are {sorted(expected)}")
+    return estimator
+
+
+def _n_trees(value: Any) -> int:
+    """How many trees the estimators in parameters would make."""
+    if isinstance(value, Template):
+        return 1 + _n_trees(value.parameters)
+    if isinstance(value, dict):
+        n_trees = value.get("n_trees")
+        return sum(map(_n_trees, value.values())) + (n_trees if type(n_trees) is int else 0)
+    return sum(map(_n_trees, value)) if type(value) is tuple else 0
+
+
+def _made(value: Any) -> Any:
+    """A parameter as an estimator has it; as in any object, pickle sees whether strings are one."""
+    if isinstance(value, Template):
+        parameters = {name: _made(part) for name, part in value.parameters.items()}
+        return _checked_estimator(value.kind, parameters)(**parameters)
+    return tuple([_made(part) for part in value]) if type(value) is tuple else interned(value)
+
+
+def _restored(header: dict[str, Any], *, is_trusted: bool = False) -> StreamModel:
+    """The model of a file; one that this process made itself may do without the checks."""
+    estimator = _checked_estimator(header["class"], header["parameters"])
+    if _n_trees(header["parameters"]) > MOST_TREES:
+        raise ModelFileError(f"its parameters ask for more than {MOST_TREES} trees")
+    model = estimator.__new__(estimator)
     for name, value in header["parameters"].items():
-        # as in any object: pickle sees whether two equal strings are one
-        model.__dict__[sys.intern(name)] = sys.intern(value) if type(value) is str else value
+        model.__dict__[sys.intern(name)] = _made(value)
     state = header["state"]
     core = model._new_core()
     if not is_trusted:

@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
 )
 
 import streamtree
-from streamtree.base import StreamTreeClassifier, StreamTreeRegressor, public_estimators
+from streamtree.base import StreamClassifier, StreamRegressor, comparable, public_estimators
 from streamtree.parameters import checked
 
 
@@ -85,7 +85,7 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             self.model_ = self._new_model()
         for name in self.model_._get_params():
             # what set_params changed since; a parameter that is fixed says so
-            if getattr(self.model_, name) != getattr(self, name):
+            if comparable(getattr(self.model_, name)) != comparable(getattr(self, name)):
                 setattr(self.model_, name, getattr(self, name))
         self.model_.learn_many(X, y, weights)
         return self
@@ -276,7 +276,7 @@ def _wrapped(estimator: type[Any], kind: type[_Wrapped]) -> type[_Wrapped]:
 
 
 def _all_wrapped() -> dict[str, type[_Wrapped]]:
-    kinds = {StreamTreeClassifier: _WrappedClassifier, StreamTreeRegressor: _WrappedRegressor}
+    kinds = {StreamClassifier: _WrappedClassifier, StreamRegressor: _WrappedRegressor}
     return {
         name: _wrapped(estimator, wrapper)
         for name, estimator in sorted(public_estimators().items())

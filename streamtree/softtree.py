@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from streamtree import inspection
-from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.trees.soft.tree import SoftTree
 from streamtree.base import (
     DEFAULT_BYTES,
@@ -18,7 +17,6 @@ from streamtree.base import (
     StreamTreeRegressor,
     check_choice,
     check_integer,
-    check_max_bytes,
     check_number,
 )
 
@@ -34,6 +32,7 @@ class _SoftTree(StreamTree):
 
     _counts_examples = False
     _learning_rate: float  # of algorithm="stream"
+    _is_regression: bool
 
     def __init__(
         self,
@@ -88,7 +87,7 @@ class _SoftTree(StreamTree):
             "is_hard": check_choice("routing", params["routing"], ("soft", "hard")) == "hard",
         }
 
-    def _tree_maker(self, is_regression: bool) -> Callable[[], SoftTree]:
+    def _tree_maker(self) -> Callable[[], SoftTree]:
         is_paper = self._is_paper
         leaf, update = self.leaf, self.update
         if leaf is None:
@@ -99,7 +98,7 @@ class _SoftTree(StreamTree):
             check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
         return functools.partial(
             SoftTree,
-            is_regression=is_regression,
+            is_regression=self._is_regression,
             is_paper=is_paper,
             is_linear=check_choice("leaf", leaf, ("linear", "constant")) == "linear",
             is_joint=check_choice("update", update, ("all", "newest")) == "all",
@@ -301,11 +300,7 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     """
 
     _learning_rate = 5.0
-
-    def _new_core(self) -> Classifier:
-        return Classifier(
-            self._tree_maker(is_regression=False)(), max_bytes=check_max_bytes(self.max_bytes)
-        )
+    _is_regression = False
 
 
 
@@ -344,10 +339,8 @@ class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
     """
 
     _learning_rate = 3.0
+    _is_regression = True
 
-    def _new_core(self) -> Regressor:
-        make_tree, is_robust = self._tree_maker(is_regression=True), not self._is_paper
-        return Regressor(
-            make_tree(), shrinks=is_robust, is_robust=is_robust, make_tree=make_tree,
-            max_bytes=check_max_bytes(self.max_bytes),
-        )
+    @property
+    def _is_robust(self) -> bool:
+        return not self._is_paper

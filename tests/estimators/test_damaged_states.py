@@ -23,6 +23,12 @@ def places(state):
             yield from places(part)
 
 
+def some_places(state):
+    """All of a tree; of a forest, whose members are alike, every other one or so."""
+    found = list(places(state))
+    return found[:: 1 + len(found) // 120]
+
+
 def refuses(model, state):
     try:
         with np.errstate(all="ignore"):
@@ -44,7 +50,7 @@ def test_an_undamaged_state_is_accepted(estimator, params):
 def test_parts_that_are_missing_or_of_another_type_are_refused(estimator, params):
     model = trained(estimator, params)
     whole = model.snapshot()
-    for container, key in list(places(whole)):
+    for container, key in some_places(whole):
         part = container.pop(key)
         assert refuses(model, whole), key
         is_array = isinstance(part, np.ndarray)
@@ -58,7 +64,7 @@ def test_parts_that_are_missing_or_of_another_type_are_refused(estimator, params
 def test_arrays_that_are_too_short_or_too_long_are_refused(estimator, params):
     model = trained(estimator, params)
     whole = model.snapshot()
-    for container, key in list(places(whole)):
+    for container, key in some_places(whole):
         part = container[key]
         if isinstance(part, np.ndarray) and len(part):
             for array in (part[:-1], np.concatenate([part, part[-1:]])):

@@ -10,11 +10,12 @@ import pandas as pd
 import pytest
 from reference.lomtree import ReferenceLOMTree
 from scipy import sparse
-from support.estimators import ESTIMATORS
+from support.estimators import TREES
 from support.streams import as_dicts, blobs, changing_rows
 
 import streamtree
 from streamtree import (
+    ForestClassifier,
     LOMTreeClassifier,
     ModelTreeClassifier,
     NonGreedyTreeClassifier,
@@ -181,7 +182,7 @@ def likely_path(steps):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", TREES, ids=lambda kind: kind.__name__)
 def test_a_row_ends_where_its_decision_path_ends(kind):
     X, y = blobs(600, classes=3, features=4, spread=3.0, seed=5)
     model = kind()
@@ -250,6 +251,12 @@ def test_bad_questions_are_refused_and_leave_no_trace():
 
 @pytest.mark.parametrize("kind", CLASSIFIERS, ids=lambda kind: kind.__name__)
 def test_a_recorder_takes_leaves_with_class_weights_and_refuses_others(kind):
+    if kind is ForestClassifier:
+        with pytest.raises(TypeError, match="a single tree, .* got ForestClassifier"):
+            Recorder(kind())
+        with pytest.raises(TypeError, match="a single tree, .* got ForestClassifier"):
+            leaf_of(kind(), [{"a": 1.0}])
+        return
     if kind is NonGreedyTreeClassifier or kind.__name__ == "SoftTreeClassifier":
         with pytest.raises(TypeError, match=f"{kind.__name__} keeps no class weights"):
             Recorder(kind())
@@ -365,7 +372,7 @@ def test_a_recorder_refuses_bad_settings_and_empty_models():
     ]:
         with pytest.raises(ValueError, match=message):
             call()
-    with pytest.raises(TypeError, match="must be a classifier of streamtree"):
+    with pytest.raises(TypeError, match="a classifier of streamtree"):
         Recorder(streamtree.NonGreedyTreeRegressor())
 
 

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from support.estimators import cases, learned, stream_of, targets_of
+from support.estimators import learned, stream_of, targets_of, tree_cases
 from support.streams import changing_rows
 
 from streamtree import (
@@ -32,7 +32,7 @@ def nominal_tree(n_cities=60, n=6_000):
     return model
 
 
-@cases
+@tree_cases
 def test_every_node_has_a_box_unless_it_is_counted(estimator, params):
     rows, classes = changing_rows(800, 3)
     model = learned(estimator, params, rows, targets_of(estimator, classes))
@@ -51,7 +51,7 @@ def test_every_node_has_a_box_unless_it_is_counted(estimator, params):
             assert not box.bar or sum(share for _, share in box.bar) == pytest.approx(1.0)
 
 
-@cases
+@tree_cases
 def test_no_box_shows_how_the_model_names_its_columns(estimator, params):
     rows, classes = changing_rows(800, 3)
     model = learned(estimator, params, rows, targets_of(estimator, classes))
@@ -177,7 +177,7 @@ def test_without_matplotlib_the_error_says_what_to_install(monkeypatch):
     assert drawing._repr_mimebundle_() == {"text/plain": drawing.source}
 
 
-@cases
+@tree_cases
 def test_arguments_are_checked(estimator, params):
     model = estimator(**params)
     assert len(model.draw().boxes) == model.n_nodes

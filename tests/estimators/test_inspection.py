@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from support.estimators import as_batch, cases, learned, stream_of, targets_of
+from support.estimators import as_batch, cases, learned, stream_of, targets_of, tree_cases
 from support.streams import as_dicts, changing_rows
 
 from streamtree import ModelTreeClassifier
@@ -20,7 +20,7 @@ def grown(estimator, params, n=1500):
     return model, as_dicts(X)
 
 
-@cases
+@tree_cases
 def test_every_node_is_described_once(estimator, params):
     model, _ = grown(estimator, params)
     frame = model.to_dataframe()
@@ -39,7 +39,7 @@ def test_every_node_is_described_once(estimator, params):
     assert (frame["weight"] >= 0).all()
 
 
-@cases
+@tree_cases
 def test_a_path_leads_from_the_root_to_the_leaf_that_predicts(estimator, params):
     model, rows = grown(estimator, params)
     frame = model.to_dataframe()
@@ -68,7 +68,7 @@ def test_a_path_leads_from_the_root_to_the_leaf_that_predicts(estimator, params)
         assert [int(node) for node in found] == nodes
 
 
-@cases
+@tree_cases
 def test_inspection_does_not_touch_the_model(estimator, params):
     rows, classes = changing_rows(200, 3)
     model = learned(estimator, params, rows, targets_of(estimator, classes))
@@ -102,7 +102,7 @@ def test_the_feature_that_decides_is_the_most_important():
     assert next(iter(model.feature_importances())) == 4
 
 
-@cases
+@tree_cases
 def test_the_nested_form_is_json(estimator, params):
     rows, classes = changing_rows(300, 3)
     model = learned(estimator, params, rows, targets_of(estimator, classes))
@@ -114,7 +114,7 @@ def test_the_nested_form_is_json(estimator, params):
     assert count(nested) == model.n_nodes
 
 
-@cases
+@tree_cases
 def test_before_any_learning_there_is_a_sentence(estimator, params):
     model = estimator(**params)
     assert "Nothing has been learned" in model.debug_one({"a": 1.0})

@@ -8,7 +8,7 @@ from river import forest, tree
 from support.estimators import ESTIMATORS
 
 import streamtree
-from streamtree.base import StreamTree
+from streamtree.base import StreamModel
 
 BROUGHT = sorted({
     name
@@ -79,7 +79,7 @@ def test_the_shape_of_a_tree_by_rivers_names():
     for i in range(2000):
         model.learn_one({"a": float(i % 10), "b": "xyz"[i % 3]}, i % 10 > 4)
     assert model.n_branches == model.n_nodes - model.n_leaves > 0
-    assert isinstance(model, StreamTree)
+    assert isinstance(model, StreamModel)
 
 
 def test_scikit_learns_doors_say_the_same():

@@ -21,13 +21,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import streamtree
 import streamtree.sklearn as wrapped
-from streamtree.base import StreamTreeClassifier, StreamTreeRegressor
+from streamtree.base import StreamClassifier, StreamRegressor
 
 WEIGHTS = "learning a row once with weight 2 is not learning it twice, in any online learner"
 NAMES = sorted(
     each.__name__
     for each in ESTIMATORS
-    if issubclass(each, (StreamTreeClassifier, StreamTreeRegressor))
+    if issubclass(each, (StreamClassifier, StreamRegressor))
 )
 CLASSIFIERS = [name for name in NAMES if name.endswith("Classifier")]
 

@@ -58,5 +58,5 @@ def main():
 
 
 if __name__ == "__main__":
-    np.seterr(all="raise")
+    np.seterr(all="raise", under="ignore")
     main()

@@ -6,12 +6,14 @@ import pytest
 from river import base
 
 import streamtree
-from streamtree.base import StreamTree
+from streamtree.base import StreamModel, StreamTree
 from support.marks import VARIANT
 from support.streams import blobs
 
 PUBLIC = [getattr(streamtree, name) for name in streamtree.__all__]
-ESTIMATORS = [item for item in PUBLIC if isinstance(item, type) and issubclass(item, StreamTree)]
+ESTIMATORS = [item for item in PUBLIC if isinstance(item, type) and issubclass(item, StreamModel)]
+# those of one tree, whose nodes can be looked at; the others are forests
+TREES = [estimator for estimator in ESTIMATORS if issubclass(estimator, StreamTree)]
 NAMES = [estimator.__name__ for estimator in ESTIMATORS]
 CASES = [
     pytest.param(
@@ -22,6 +24,9 @@ CASES = [
     for number, params in enumerate(estimator._unit_test_params())
 ]
 cases = pytest.mark.parametrize(("estimator", "params"), CASES)
+tree_cases = pytest.mark.parametrize(
+    ("estimator", "params"), [case for case in CASES if case.values[0] in TREES]
+)
 
 
 def targets_of(estimator, classes, X=None):

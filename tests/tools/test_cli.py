@@ -23,7 +23,7 @@ from support.estimators import ESTIMATORS  # noqa: E402
 
 import streamtree  # noqa: E402
 from streamtree import ModelTreeClassifier, cli  # noqa: E402
-from streamtree.base import StreamTreeClassifier, StreamTreeRegressor  # noqa: E402
+from streamtree.base import StreamClassifier, StreamRegressor  # noqa: E402
 from streamtree.scores import ClassScore, Curve, NumberScore  # noqa: E402
 
 
@@ -112,7 +112,7 @@ def test_numbers_are_scored(data):
 
 
 def test_every_learner_is_found_by_its_name():
-    kinds = {"classification": StreamTreeClassifier, "regression": StreamTreeRegressor}
+    kinds = {"classification": StreamClassifier, "regression": StreamRegressor}
     for task, kind in kinds.items():
         ours = [each for each in ESTIMATORS if issubclass(each, kind)]
         assert ours
@@ -153,7 +153,7 @@ def test_models_side_by_side(data):
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_with_log_loss_the_answers_are_the_same(data, estimator):
-    if not issubclass(estimator, StreamTreeClassifier):
+    if not issubclass(estimator, StreamClassifier):
         pytest.skip("has no probabilities")
     argv = ["data.csv", "--target", "label", "--drop", "amount", "--model", estimator.__name__]
     (plain,), (with_loss,) = scores(*argv), scores(*argv, "--log-loss")

@@ -191,6 +191,7 @@ FLOORS = [
     {"checkpoint", "sklearn"},
     {"diagnostics", "plots", "serialization"},
     {"criteria"},
+    {"forest"},
     {"extratree", "lomtree", "modeltree", "nongreedy", "softtree", "selfterminating"},
     {"base"},
     {"batches", "drawing"},

@@ -64,16 +64,17 @@ cdef class Ensemble(Tree):
             member.bind(context)
         return 0
 
-    def configure(self, *, list members):
-        """Set what may change while the members learn."""
-        for member, settings in zip(self.members, members, strict=True):
-            member.configure(**settings)
+    def configure(self):
+        """Members keep the settings that they were made with."""
 
     def refuse_label(self, label):
         """Raise for a label that would be one too many for a member."""
-        for member in self.members:
+        for m, member in enumerate(self.members):
             if member.max_labels == self.max_labels:
-                member.refuse_label(label)
+                try:
+                    member.refuse_label(label)
+                except ValueError as error:
+                    raise ValueError(f"member {m} of the forest: {error}") from None
 
     cdef Py_ssize_t n_outputs(self) noexcept nogil:
         """How many numbers a member says: one a label, or one a target."""
@@ -180,6 +181,21 @@ cdef class Ensemble(Tree):
     cdef list ways(self, const Row* row, Scratch* scratch):
         return []
 
+    cdef list opinions(self, const Row* row, Scratch* scratch):
+        cdef double[::1] room
+        cdef Prediction said
+        cdef Py_ssize_t m
+        found = []
+        for m in range(self.n_members):
+            shares = np.zeros(self.n_outputs() + 1)
+            room = shares
+            said.label = -1
+            said.shares = &room[0]
+            if self.n_outputs():
+                (<Tree> self.trees[m]).predict(row, &scratch[self.places[m]], &said)
+            found.append(shares[:self.n_outputs()])
+        return found
+
     cdef double member_weight(self, Py_ssize_t m) noexcept nogil:
         """The share of a member in what is said."""
         return 1.0 / self.n_members
@@ -205,17 +221,6 @@ cdef class Ensemble(Tree):
         return 0
 
     # ----------------------------------------------------------------------- the whole of it
-
-    cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
-        """That of the first member."""
-        return (<Tree> self.trees[0]).leaf(row, &scratch[self.places[0]])
-
-    cdef list path(self, const Row* row, Scratch* scratch):
-        """The paths of all members."""
-        cdef Py_ssize_t m
-        return [
-            self.member(m).path(row, &scratch[self.places[m]]) for m in range(self.n_members)
-        ]
 
     cdef size_t n_bytes(self) noexcept nogil:
         cdef Py_ssize_t m
@@ -252,7 +257,11 @@ cdef class Ensemble(Tree):
     @property
     def n_nodes(self):
         """Number of nodes of all members."""
-        return sum(member.n_nodes for member in self.members)
+        return sum([member.n_nodes for member in self.members])
+
+    def count_leaves(self):
+        """Number of leaves of all members."""
+        return sum([member.count_leaves() for member in self.members])
 
     def depths(self):
         """The depths of the nodes of all members, one member after the other."""

@@ -1,6 +1,7 @@
 """Randomised trees over one window of recent rows."""
 
 cimport cython
+from libc.stdint cimport int32_t
 
 from streamtree._core.ensembles.ensemble cimport Ensemble, MeanPool
 from streamtree._core.store.budget cimport bytes_allowed
@@ -16,6 +17,18 @@ from streamtree._core.stream.window import check_window
 cdef enum:
     # one of so many trees may grow at a time
     GROWING_PARTS = 3
+
+
+def extra_trees(list seeds, *, int32_t window_length, bint has_numbers, double strength):
+    """Trees over one new window: compiled, for they may be wanted amid a row."""
+    cdef Py_ssize_t i, n = len(seeds)
+    window = Window(window_length)
+    return ExtraTrees([
+        ExtraTree(
+            has_numbers=has_numbers, seed=seeds[i], strength=strength, stagger=i / n,
+            window=window,
+        ) for i in range(n)
+    ], window=window, has_numbers=has_numbers)  # fmt: skip
 
 
 @cython.final

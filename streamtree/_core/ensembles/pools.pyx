@@ -54,11 +54,6 @@ cdef class _Pool(Ensemble):
     def __dealloc__(self):
         free(self.says)
 
-    def configure(self, *, double rate, **settings):
-        """Set what may change while the members learn."""
-        Ensemble.configure(self, **settings)
-        self.rate = rate
-
     @property
     def weights(self):
         """How much every member has to say."""
@@ -86,6 +81,11 @@ cdef class _Pool(Ensemble):
         require(len(state["says"]) == self.n_members, "the number of members")
         check_finite(state["says"], "weight")
         check_finite(state["says"], "squares", at_least=0.0)
+
+
+def pooled(kind, list makers, list weights, double rate):
+    """A pool of new members, one of each maker: compiled, for it may be wanted amid a row."""
+    return kind([make() for make in makers], weights, rate)
 
 
 @cython.final

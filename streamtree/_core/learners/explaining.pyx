@@ -59,6 +59,17 @@ def find_ways(Learner learner, x):
         learner.intake.lock.end_predicting()
 
 
+def ask_members(Learner learner, x):
+    """What every member of an ensemble says of a row, as float64 arrays of n_outputs."""
+    cdef Workspace row
+    learner.intake.lock.begin_predicting()
+    try:
+        row = row_of(learner, x)
+        return learner.tree.opinions(&row.row, row.scratch)
+    finally:
+        learner.intake.lock.end_predicting()
+
+
 def explain(Learner learner, x, int32_t output):
     """The share of a class or the number of a target, the bias in it, and what columns add.
 

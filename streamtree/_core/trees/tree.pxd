@@ -38,6 +38,7 @@ cdef class Tree:
     cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1
     cdef int explain_leaf(self, int32_t node, const Row* row, Scratch* scratch,
                           Explanation out, double difference) except -1
+    cdef list opinions(self, const Row* row, Scratch* scratch)
     cdef list top_shares(self, const Row* row, Scratch* scratch, Py_ssize_t count)
     cdef list sample(self, const Row* row, Scratch* scratch, Py_ssize_t least)
     cdef object examine(self, const Row* row, const Example* example, Scratch* scratch)

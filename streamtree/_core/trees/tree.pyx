@@ -163,6 +163,10 @@ cdef class Tree:
         """Hand to columns what the values of a row change in what a leaf says."""
         return out.add_bias(difference)
 
+    cdef list opinions(self, const Row* row, Scratch* scratch):
+        """What every member of an ensemble says on its own: arrays of shares or numbers."""
+        return []
+
     cdef list top_shares(self, const Row* row, Scratch* scratch, Py_ssize_t count):
         """The most likely (class, probability) pairs; None: no cheaper than all probabilities."""
         return None
@@ -207,6 +211,10 @@ cdef class Tree:
     def n_nodes(self):
         """Number of nodes, leaves included."""
         raise NotImplementedError
+
+    def count_leaves(self):
+        """Number of nodes without branches."""
+        return (self.n_nodes + 1) // 2
 
     def depths(self):
         """The depth of every node, as an int32 array of shape (n_nodes,)."""

@@ -482,6 +482,8 @@ def check_growth(state, window, n_labels, has_numbers):
         require(0 <= begin < stop <= len(rows), "the rows of a node")
         require(nodes["n_kept"][number] == 0, "the rows of a node")
     require(len({number for number, _, _ in spans}) == len(spans), "a node to be grown twice")
+    waiting = np.flatnonzero((nodes["left"] < 0) & (nodes["weight"] == 0.0)).tolist()
+    require(set(waiting) - {node} == set(stack[:, 0].tolist()), "the nodes to be grown")
 
 
 def _check_stage(record):

@@ -62,6 +62,10 @@ cdef class PredictionNodes(Tree):
         """The depth of every node, as an int32 array of shape (n_nodes,)."""
         return self.links.depths()
 
+    def count_leaves(self):
+        """Number of nodes without branches, null branches included."""
+        return self.size - self.n_in_state(INNER)
+
     def n_in_state(self, int state):
         """How many nodes are in a state."""
         cdef int32_t node

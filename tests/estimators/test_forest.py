@@ -1,0 +1,320 @@
+"""Forests: their members, what these have to say, and parameters that are estimators."""
+
+import pickle
+import zipfile
+
+import numpy as np
+import pytest
+from attack.files import closed, opened
+from river import base, checks
+from support.estimators import TREES, as_batch, learned, stream_of, targets_of
+from support.streams import changing_rows
+
+import streamtree
+from streamtree import (
+    ForestClassifier,
+    ForestRegressor,
+    ModelFileError,
+    ModelTreeClassifier,
+    SelfTerminatingTreeClassifier,
+    SoftTreeClassifier,
+    SoftTreeRegressor,
+)
+
+FORESTS = [ForestClassifier, ForestRegressor]
+forests = pytest.mark.parametrize("estimator", FORESTS)
+
+
+def grown(estimator, n=600, **params):
+    rows, classes = changing_rows(n, 4)
+    return learned(estimator, params, rows, targets_of(estimator, classes)), rows
+
+
+def shares_of(model, x):
+    if isinstance(model, base.Classifier):
+        return list(model.predict_proba_one(x).values())
+    return [model.predict_one(x)]
+
+
+@forests
+def test_copies_of_members_say_what_the_pool_was_given(estimator):
+    """The pool by hand, of what the copies predict, is what the forest says."""
+    forest, rows = grown(estimator, n_trees=3)
+    weights = forest.member_weights
+    for x in [*rows[:30], {}, {"never": 1.0}]:
+        said = {
+            name: shares_of(forest.member(name), x)
+            for name in weights if name not in ("extra", "last_label")
+        }  # fmt: skip
+        said["extra"] = np.mean(
+            [shares_of(forest.member("extra", tree=i), x) for i in range(3)], axis=0
+        )
+        if estimator is ForestRegressor:
+            pooled = sum(weights[name] * said[name][0] for name in weights)
+            state = forest.snapshot()["shrinkage"][0]
+            expected = [(1 - state["share"]) * pooled + state["share"] * state["mean"]]
+        else:
+            last = forest.snapshot()["tree"]["members"]["5"]
+            n = len(forest.labels)
+            share = (last["repeats"] + 1) / (last["weight"] + 2)
+            said["last_label"] = np.full(n, (1 - share) / (n - 1))
+            said["last_label"][last["last"] - 1] = share
+            logs = sum(
+                weight * np.log(np.maximum(said[name], 1e-3 / n))
+                for name, weight in weights.items()
+            )
+            expected = np.exp(logs) / np.exp(logs).sum()
+        assert shares_of(forest, x) == pytest.approx(expected, rel=1e-9)
+
+
+@forests
+def test_a_copy_of_a_member_is_a_model_of_its_own(estimator):
+    forest, rows = grown(estimator)
+    before = pickle.dumps(forest)
+    target = targets_of(estimator, [1])[0]
+    for name in forest.member_weights:
+        if name == "last_label":
+            with pytest.raises(ValueError, match="'last_label' is no tree"):
+                forest.member(name)
+            continue
+        tree = forest.member(name, tree=0 if name == "extra" else None)
+        assert type(tree) in TREES
+        assert tree.draw().source.startswith("digraph")
+        assert tree.decision_path(rows[0])[-1]["prediction"] == tree.predict_one(rows[0])
+        assert len(tree.to_dataframe()) == tree.n_nodes
+        again = pickle.loads(pickle.dumps(tree))
+        for x in rows[:50]:
+            tree.learn_one(x, target)
+            again.learn_one(x, target)
+        assert pickle.dumps(again) == pickle.dumps(tree)
+    assert pickle.dumps(forest) == before
+
+
+@forests
+def test_wrong_members_are_named(estimator):
+    other = FORESTS[1 - FORESTS.index(estimator)]
+    for members, error, words in [
+        (("extra", "oak"), ValueError, r"members must be 'extra', .* or estimators, got 'oak'"),
+        (("soft", "soft"), ValueError, "members must be different, 'soft' is there twice"),
+        ((), ValueError, "members must hold at least one"),
+        ("soft", TypeError, "members must be a tuple of names and estimators, got str"),
+        (None, TypeError, "members must be a tuple of names and estimators, got NoneType"),
+        ((1,), TypeError, r"members must be names or .* of streamtree, got int"),
+        ((other(),), TypeError, f"members must be names or .*, got {other.__name__}"),
+        ((estimator,), TypeError, "members must be names or .*, got EstimatorMeta"),
+    ]:
+        with pytest.raises(error, match=words):
+            estimator(members=members)
+    with pytest.raises(ValueError, match="n_trees=0 leaves out 'extra'"):
+        estimator(n_trees=0, members=("extra",))
+    for name, value in [("n_trees", -1), ("n_trees", 1001), ("window", 99), ("seed", -1)]:
+        with pytest.raises(ValueError, match=f"^{name} must be from"):
+            estimator(**{name: value})
+        with pytest.raises(TypeError, match=f"^{name} must be an integer"):
+            estimator(**{name: "1"})
+    forest = grown(estimator, 100)[0]
+    with pytest.raises(ValueError, match=r"the members are 'extra', .*; there is no 'oak'"):
+        forest.member("oak")
+    with pytest.raises(ValueError, match="member 'soft' has one tree"):
+        forest.member("soft", tree=1)
+    with pytest.raises(ValueError, match="`tree` must say which"):
+        forest.member("extra")
+    with pytest.raises(ValueError, match="tree must be from 0 to 9"):
+        forest.member("extra", tree=10)
+
+
+@forests
+def test_without_randomised_trees(estimator):
+    forest, rows = grown(estimator, 300, n_trees=0)
+    assert "extra" not in forest.member_weights
+    assert forest.predict_one(rows[0]) is not None
+
+
+def test_members_that_were_given_are_models_for_new_ones():
+    """Parameters are taken, what was learned is not, and nothing is shared."""
+    rows, classes = changing_rows(300, 3)
+    y = targets_of(ModelTreeClassifier, classes)
+    given = learned(ModelTreeClassifier, {"grace_period": 5.0}, rows, y)
+    forest = ForestClassifier(members=("extra", given))
+    assert list(forest.member_weights) == ["extra", "ModelTreeClassifier"]
+    given.grace_period = 77.0
+    assert forest.members[1].grace_period == 5.0
+    assert forest.members[1].labels == []
+    assert pickle.dumps(forest) == pickle.dumps(
+        ForestClassifier(members=("extra", ModelTreeClassifier(grace_period=5.0)))
+    )
+    twice = ForestClassifier(
+        members=(SoftTreeClassifier(), SoftTreeClassifier(max_nodes=3), "soft")
+    )
+    assert list(twice.member_weights) == ["SoftTreeClassifier", "SoftTreeClassifier 2", "soft"]
+    assert twice.member("SoftTreeClassifier 2").max_nodes == 3
+    for x, label in zip(rows, y, strict=True):
+        forest.learn_one(x, label)
+    assert forest.members[1].labels == given.clone().labels == []
+
+
+@forests
+def test_clones_and_rivers_parameters(estimator):
+    members = (SoftTreeClassifier(max_nodes=7), "extra")
+    if estimator is ForestRegressor:
+        members = (SoftTreeRegressor(max_nodes=7), "extra")
+    forest = estimator(n_trees=2, members=members)
+    assert forest._get_params() == forest.clone()._get_params()
+    assert forest._get_params() != estimator(n_trees=2)._get_params()
+    assert forest.clone({"members": members[:1]}).members[0].max_nodes == 7
+    assert pickle.dumps(estimator(**forest._get_params())) == pickle.dumps(forest)
+    assert "SoftTree" in repr(forest)
+    for check in checks.yield_checks(forest):
+        check(forest.clone())
+
+
+def nested(depth):
+    forest = ForestClassifier(n_trees=1, members=("extra", "model"))
+    for _ in range(depth):
+        forest = ForestClassifier(n_trees=1, members=("extra", forest))
+    return forest
+
+
+def test_forests_nest():
+    forest, (rows, classes) = nested(3), changing_rows(200, 3)
+    forest = learned(lambda: forest, {}, rows, targets_of(ForestClassifier, classes))
+    inner = forest.member("ForestClassifier").member("ForestClassifier")
+    assert list(inner.member_weights) == ["extra", "ForestClassifier"]
+    assert inner.member("ForestClassifier").member("model").n_nodes >= 1
+    assert sum(forest.feature_importances().values()) == pytest.approx(1.0)
+    score = forest.contributions_one(rows[0])
+    assert score["score"] == pytest.approx(score["bias"] + sum(score["features"].values()))
+
+
+def test_members_that_are_estimators_are_kept_in_files(tmp_path):
+    path = tmp_path / "forest"
+    forest, (rows, classes) = nested(2), changing_rows(200, 3)
+    forest = learned(lambda: forest, {}, rows, targets_of(ForestClassifier, classes))
+    forest.save(path)
+    loaded = streamtree.load(path)
+    assert pickle.dumps(loaded) == pickle.dumps(forest)
+    assert loaded._get_params() == forest._get_params()
+
+    class Own(SoftTreeClassifier):
+        pass
+
+    with pytest.raises(TypeError, match="Own is not an estimator of streamtree"):
+        ForestClassifier(members=(Own(),)).save(path)
+    assert pickle.dumps(streamtree.load(path)) == pickle.dumps(forest)
+
+
+def changed_members(header, change):
+    """Change what stands in a file for the member that is an estimator."""
+    header["parameters"]["members"]["tuple"][1] = change(
+        header["parameters"]["members"]["tuple"][1]
+    )
+
+
+@pytest.mark.parametrize("change", [
+    lambda member: {"estimator": ["Popen", {}]},
+    lambda member: {"estimator": ["SoftTreeClassifier", {}]},
+    lambda member: {"estimator": ["SoftTreeRegressor", member["estimator"][1]]},
+    lambda member: {"estimator": ["ModelTreeClassifier", member["estimator"][1]]},
+    lambda member: {"estimator": ["SoftTreeClassifier", member["estimator"][1], 1]},
+    lambda member: {"estimator": ["SoftTreeClassifier", [1]]},
+    lambda member: {"estimator": [1, member["estimator"][1]]},
+    lambda member: {"estimator": [
+        "SoftTreeClassifier", {**member["estimator"][1], "delta": {"float": 7.0}}]},
+    lambda member: {"estimator": ["ForestClassifier", member["estimator"][1]]},
+    lambda member: {"tuple": [member, {"int": 1}]},
+    lambda member: "nothing",
+    lambda member: {"int": 1},
+    lambda member: None,
+], ids=range(13))  # fmt: skip
+def test_forged_members_are_refused(change, tmp_path):
+    path = tmp_path / "forest"
+    forest = ForestClassifier(n_trees=1, members=("extra", SoftTreeClassifier(max_nodes=3)))
+    rows, classes = changing_rows(60, 3)
+    learned(lambda: forest, {}, rows, targets_of(ForestClassifier, classes)).save(path)
+    header, arrays = opened(path.read_bytes())
+    changed_members(header, change)
+    path.write_bytes(closed(header, arrays))
+    with pytest.raises(ModelFileError):
+        streamtree.load(path)
+
+
+def test_a_small_file_cannot_ask_for_many_trees(tmp_path):
+    path = tmp_path / "forest"
+    inner = ForestClassifier(n_trees=1, members=("extra",))
+    ForestClassifier(n_trees=1, members=("extra", inner)).save(path)
+    header, arrays = opened(path.read_bytes())
+    member = header["parameters"]["members"]["tuple"][1]
+    member["estimator"][1]["n_trees"] = {"int": 1000}
+    header["parameters"]["members"]["tuple"] += [member] * 50
+    path.write_bytes(closed(header, arrays))
+    assert zipfile.is_zipfile(path)
+    with pytest.raises(ModelFileError, match="more than 10000 trees"):
+        streamtree.load(path)
+
+
+def test_a_label_that_a_member_cannot_take_is_refused_by_name():
+    forest = ForestClassifier(
+        n_trees=1, members=("extra", SelfTerminatingTreeClassifier(loss="hinge"))
+    )
+    for label in "ab":
+        forest.learn_one({"x": 1.0}, label)
+    before = pickle.dumps(forest)
+    with pytest.raises(ValueError, match="member 1 of the forest: y: 'c' would be a third label"):
+        forest.learn_one({"x": 1.0}, "c")
+    assert pickle.dumps(forest) == before
+
+
+@forests
+def test_debug_one_shows_every_member_and_ends_in_the_prediction(estimator):
+    forest, rows = grown(estimator, n_trees=3)
+    for x in rows[:5]:
+        lines = forest.debug_one(x).splitlines()
+        for line, (name, weight) in zip(lines, forest.member_weights.items(), strict=False):
+            assert line.split()[:3] == [name, "weight", f"{weight:+.4f}:"]
+            if name not in ("extra", "last_label"):
+                said = forest.member(name).predict_one(x)
+                said = said if isinstance(said, str) else f"{said:.6g}"
+                assert f": {said}" in line
+        assert lines[-1].startswith("predicts ")
+
+
+def test_importances_find_the_columns_that_matter():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 5))
+    y = ((X[:, 1] > 0) ^ (X[:, 3] > 0)).astype(int)
+    forest = ForestClassifier()
+    forest.learn_many(X, y)
+    shares = forest.feature_importances()
+    assert set(list(shares)[:2]) == {1, 3}
+    assert shares[1] + shares[3] > 0.7
+
+
+@forests
+def test_it_is_at_least_as_good_as_its_members(estimator):
+    """But for what chance does to a share of 2,700 rows."""
+    X, y = stream_of(estimator, 3000, classes=3, seed=5)
+    forest = estimator()
+    is_classifier = issubclass(estimator, base.Classifier)
+
+    def score(model):
+        said = np.asarray(model.test_then_learn_many(X, as_batch(y)))[300:]
+        if is_classifier:
+            return np.mean(said == np.array(y[300:], dtype=object))
+        return -np.mean((said - np.array(y[300:])) ** 2)
+
+    best = max(
+        score(estimator._families[name]()) for name in forest.member_weights
+        if estimator._families.get(name)
+    )  # fmt: skip
+    found = score(forest)
+    assert found >= best - (0.01 if is_classifier else 0.05 * abs(best))
+
+
+def test_seeds_give_other_forests():
+    rows, classes = changing_rows(300, 3)
+    y = targets_of(ForestClassifier, classes)
+    said = {
+        repr(learned(ForestClassifier, {"seed": seed, "n_trees": 2}, rows, y).predict_proba_one(
+            rows[0])) for seed in (None, 0, 1, 2**64 - 1)
+    }  # fmt: skip
+    assert len(said) == 3
