@@ -252,9 +252,9 @@ def test_bad_questions_are_refused_and_leave_no_trace():
 @pytest.mark.parametrize("kind", CLASSIFIERS, ids=lambda kind: kind.__name__)
 def test_a_recorder_takes_leaves_with_class_weights_and_refuses_others(kind):
     if kind is ForestClassifier:
-        with pytest.raises(TypeError, match="a single tree, .* got ForestClassifier"):
+        with pytest.raises(TypeError, match=r"a single tree, .* got ForestClassifier"):
             Recorder(kind())
-        with pytest.raises(TypeError, match="a single tree, .* got ForestClassifier"):
+        with pytest.raises(TypeError, match=r"a single tree, .* got ForestClassifier"):
             leaf_of(kind(), [{"a": 1.0}])
         return
     if kind is NonGreedyTreeClassifier or kind.__name__ == "SoftTreeClassifier":
