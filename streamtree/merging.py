@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streamtree._core.stream.features import Category
 from streamtree._core.stream.labels import MOST_WAITING
-from streamtree.base import StreamTree
+from streamtree.base import StreamModel
 from streamtree.nongreedy import (
     NonGreedyTreeClassifier,
     NonGreedyTreeMultiTargetRegressor,
@@ -22,7 +22,7 @@ from streamtree.nongreedy import (
 
 __all__ = ["merge"]
 
-Model = TypeVar("Model", bound=StreamTree)
+Model = TypeVar("Model", bound=StreamModel)
 State = dict[str, Any]
 Array = NDArray[Any]
 
@@ -111,7 +111,7 @@ def merge(models: Sequence[Model], *, start: Model | None = None) -> Model:
     return merged
 
 
-def check_same_parameters(model: StreamTree, other: StreamTree) -> None:
+def check_same_parameters(model: StreamModel, other: StreamModel) -> None:
     """Raise ValueError for the first parameter in which two models differ."""
     theirs = other._get_params()
     for name, value in model._get_params().items():

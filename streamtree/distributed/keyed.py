@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from streamtree.base import (
-    StreamTree,
-    StreamTreeClassifier,
+    StreamClassifier,
+    StreamModel,
     check_integer,
 )
 from streamtree.batches import Batch, label_array, take_rows
@@ -23,7 +23,7 @@ from streamtree.serialization import from_bytes, to_bytes
 
 __all__ = ["KeyedModels"]
 
-Model = TypeVar("Model", bound=StreamTree)
+Model = TypeVar("Model", bound=StreamModel)
 
 
 class KeyedWorker(Worker):
@@ -173,7 +173,7 @@ class KeyedModels(Shape, Generic[Model]):
         in_flight: int = 4,
         resources: dict[str, Any] | None = None,
     ) -> None:
-        if not isinstance(prototype, StreamTree):
+        if not isinstance(prototype, StreamModel):
             raise TypeError(f"prototype must be a model, got {type(prototype).__name__}")
         check_integer("n_open", n_open, at_least=1, at_most=2**31)
         self._prototype = prototype
@@ -288,6 +288,6 @@ class KeyedModels(Shape, Generic[Model]):
             for answer in part:
                 answers[listed[at]] = answer
                 at += 1
-        if isinstance(self._prototype, StreamTreeClassifier):
+        if isinstance(self._prototype, StreamClassifier):
             return label_array(answers)
         return np.array(answers, dtype=np.float64)

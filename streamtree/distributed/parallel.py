@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from streamtree.base import StreamTree, StreamTreeClassifier, check_integer
+from streamtree.base import StreamClassifier, StreamModel, check_integer
 from streamtree.batches import Batch, label_array, take_rows
 from streamtree.distributed.crew import Crew, Job
 from streamtree.distributed.shape import Shape, as_rows, described
@@ -19,7 +19,7 @@ from streamtree.serialization import from_bytes, load_at, to_bytes
 
 __all__ = ["DataParallel", "ModelWorker"]
 
-Model = TypeVar("Model", bound=StreamTree)
+Model = TypeVar("Model", bound=StreamModel)
 
 
 class ModelWorker(Worker):
@@ -139,7 +139,7 @@ class DataParallel(Shape, Generic[Model]):
         in_flight: int = 4,
         resources: dict[str, Any] | None = None,
     ) -> None:
-        if not isinstance(model, StreamTree):
+        if not isinstance(model, StreamModel):
             raise TypeError(f"model must be a model, got {type(model).__name__}")
         self._merge_rows = check_integer("merge_rows", merge_rows, at_least=1, at_most=2**62)
         self._is_fixed = isinstance(model, FIXED)
@@ -230,7 +230,7 @@ class DataParallel(Shape, Generic[Model]):
         return self._as_output(answers)
 
     def _as_output(self, answers: list[Any]) -> Any:
-        if isinstance(self._like, StreamTreeClassifier):
+        if isinstance(self._like, StreamClassifier):
             return label_array(answers)
         return np.array(answers, dtype=np.float64)
 
@@ -285,7 +285,7 @@ class DataParallel(Shape, Generic[Model]):
     def _pooled(self, X: Any) -> Any:
         """The mean of what all shards say of rows, those of them that have learned anything."""
         parts = [X] * len(self._crew.seats)
-        if not isinstance(self._like, StreamTreeClassifier):
+        if not isinstance(self._like, StreamClassifier):
             return np.mean([np.asarray(said) for said in self._crew.ask("predict", parts)], axis=0)
         places: dict[Any, int] = {}
         said = self._crew.ask("shares", parts)

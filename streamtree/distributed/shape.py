@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamtree.base import StreamTree, StreamTreeMultiTargetRegressor
+from streamtree.base import StreamModel, StreamMultiTargetRegressor
 from streamtree.batches import label_list
 from streamtree.distributed.crew import Crew
 from streamtree.modelfile import encoded
@@ -91,16 +91,16 @@ class Shape(abc.ABC):
         self.close()
 
 
-def as_rows(y: Any, n_rows: int, model: StreamTree) -> Any:
+def as_rows(y: Any, n_rows: int, model: StreamModel) -> Any:
     """Labels or targets as something of which rows can be taken."""
-    if isinstance(y, np.ndarray) or isinstance(model, StreamTreeMultiTargetRegressor):
+    if isinstance(y, np.ndarray) or isinstance(model, StreamMultiTargetRegressor):
         return y
     array = np.empty(n_rows, dtype=object)
     array[:] = label_list(y, n_rows)
     return array
 
 
-def described(shape: str, model: StreamTree) -> dict[str, Any]:
+def described(shape: str, model: StreamModel) -> dict[str, Any]:
     """What must be the same when a folder is used again."""
     parameters = {name: encoded(value, name) for name, value in model._get_params().items()}
     return {"shape": shape, "class": type(model).__name__, "parameters": parameters}

@@ -14,7 +14,7 @@ import sqlite3
 from collections import OrderedDict
 from pathlib import Path
 
-from streamtree.base import StreamTree
+from streamtree.base import StreamModel
 from streamtree.serialization import from_bytes, to_bytes
 
 __all__ = ["Shelf"]
@@ -47,12 +47,12 @@ class Shelf:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], prototype: StreamTree, n_open: int
+        self, path: str | os.PathLike[str], prototype: StreamModel, n_open: int
     ) -> None:
         self._prototype = prototype
         self._hands_on = prototype.snapshot()["scaler"]["rows"] > 0
         self._most = n_open
-        self._open: OrderedDict[bytes, StreamTree] = OrderedDict()
+        self._open: OrderedDict[bytes, StreamModel] = OrderedDict()
         self._changed: set[bytes] = set()
         # bytes that this process made need not be checked when it reads them again
         self._key = secrets.token_bytes(32)
@@ -98,7 +98,7 @@ class Shelf:
         ).fetchone()
         return None if row is None else row[0]
 
-    def find(self, name: bytes) -> StreamTree | None:
+    def find(self, name: bytes) -> StreamModel | None:
         """A model to be asked, None if it was never seen."""
         model = self._open.get(name)
         if model is not None:
@@ -109,7 +109,7 @@ class Shelf:
             return None
         return self._keep(name, from_bytes(data, key=self._key))
 
-    def to_learn(self, name: bytes) -> StreamTree:
+    def to_learn(self, name: bytes) -> StreamModel:
         """A model that is about to learn, at first sight a copy of the prototype."""
         model = self.find(name)
         if model is None:
@@ -117,11 +117,11 @@ class Shelf:
         self._changed.add(name)
         return model
 
-    def _new(self) -> StreamTree:
+    def _new(self) -> StreamModel:
         # one that has learned already hands that on
         return copy.deepcopy(self._prototype) if self._hands_on else self._prototype.clone()
 
-    def _keep(self, name: bytes, model: StreamTree) -> StreamTree:
+    def _keep(self, name: bytes, model: StreamModel) -> StreamModel:
         while len(self._open) >= self._most:
             idle, other = self._open.popitem(last=False)
             if idle in self._changed:
@@ -130,7 +130,7 @@ class Shelf:
         self._open[name] = model
         return model
 
-    def _write(self, name: bytes, model: StreamTree) -> None:
+    def _write(self, name: bytes, model: StreamModel) -> None:
         data = to_bytes(model, key=self._key)
         self._file.execute(
             "INSERT OR REPLACE INTO models VALUES (?, ?, ?)", (name, self._epoch, data)
