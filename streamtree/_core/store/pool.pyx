@@ -52,8 +52,8 @@ cdef int32_t pool_move(Pool* pool, int32_t block, int32_t room, int32_t larger) 
 
 cdef int pool_add_freed(Pool* pool, int number, int32_t n) except -1 nogil:
     """Let there be n freed blocks of a size more."""
-    cdef int32_t i, room = 2 << number
-    for i in range(n):
+    cdef int32_t room = 2 << number
+    for _ in range(n):
         pool_give(pool, pool_append(pool, room), room)
     return 0
 

@@ -360,9 +360,9 @@ cdef class Window:
     cdef int64_t _last_name(self, int32_t first, int32_t size) noexcept nogil:
         """The hash up to which the names of new columns are those of fields, while there is room.
         """
-        cdef int32_t column, room
+        cdef int32_t column
         cdef int64_t name, next_name, last_name = -1
-        for room in range(FEW_FIELDS - self.n_fields):
+        for _ in range(FEW_FIELDS - self.n_fields):
             next_name = NO_NAME
             for column in range(first, size):
                 name = self.context.hashes[column]

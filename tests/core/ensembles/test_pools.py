@@ -183,7 +183,7 @@ def test_trees_over_one_window_say_what_trees_with_windows_of_their_own_say():
     shared = Classifier(extra_trees(3))
     alone = [
         Classifier(ExtraTree(
-            has_numbers=False, seed=i, strength=1.0, stagger=i / 3, window_length=200
+            has_numbers=False, seed=i, strength=1.0, stagger=i / 3, window_length=200, haste=20
         ))
         for i in range(3)
     ]  # fmt: skip

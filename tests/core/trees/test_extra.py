@@ -258,6 +258,33 @@ def test_more_bytes_are_more_nodes():
     assert sizes[0] < sizes[3] / 4
 
 
+def test_noise_is_answered_with_the_frequencies():
+    rng = np.random.default_rng(4)
+    X, y = rng.normal(size=(6000, 4)), (rng.random(6000) < 0.3).astype(int)
+    model = ExtraTreeClassifier(window=1000)
+    said = np.asarray(model.test_then_learn_many(X, y.tolist(), proba=True))
+    # once it is known; the window knows shares to about .015, and some trust may come and go
+    later = said[4000:, int(y[0] == 0)]
+    assert np.abs(later - 0.3).mean() < 0.04
+    # where there is something to be learned, it is followed
+    labels = (X[:, 0] * X[:, 1] > 0).astype(int)
+    model = ExtraTreeClassifier(window=1000)
+    model.learn_many(X, labels.tolist())
+    assert model._core.tree.trust == 1.0
+
+
+@pytest.mark.parametrize("far", [1e6, -1e300])
+def test_a_value_far_out_does_not_spoil_its_column(far):
+    X, y = numbers_stream(3000)
+    spoiled = X.copy()
+    spoiled[20, 0] = far
+    errors = []
+    for rows in (X, spoiled):
+        said = np.asarray(ExtraTreeRegressor().test_then_learn_many(rows, y))
+        errors.append(np.mean((said - y)[500:] ** 2))
+    assert errors[1] < 1.05 * errors[0]
+
+
 def numbers_stream(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 4))

@@ -56,12 +56,15 @@ cdef struct GrowthRecord:
     int32_t trial_column    # of the one at hand
     float trial_threshold
     int32_t trial_missing_right
+    int32_t stack_capacity
+    int32_t unused
 
 
 cdef class Growth:
     cdef Window window
     cdef ExtraNodes shadow
     cdef SplitSearch search
+    cdef int haste              # done within one part of so many of the rows
     cdef int phase
     cdef int32_t window_slots   # of the window at the last look: fewer, and slots are others
     cdef int64_t first          # the rows that it grows from
@@ -73,7 +76,7 @@ cdef class Growth:
     cdef int32_t* slots         # of the rows, those of a node side by side
     cdef int32_t n
     cdef int64_t n_open         # rows of nodes that are still to be grown
-    cdef double appetite        # bytes a row that the last tree took, times the least rows of a split
+    cdef double appetite        # bytes a row of the last tree, times the least rows of its splits
     cdef Pending* stack
     cdef int32_t n_stack
     cdef int32_t stack_capacity
@@ -107,6 +110,7 @@ cdef class Growth:
     cdef int _count(self) except -1 nogil
     cdef int _split(self) except -1 nogil
     cdef int64_t _row_of(self, int32_t slot) noexcept nogil
+    cdef int _reserve_stack(self, int32_t capacity) except -1 nogil
     cdef int _push(self, int32_t node, int32_t begin, int32_t end) except -1 nogil
     cdef int drop(self) except -1 nogil
     cdef void _release(self) noexcept nogil

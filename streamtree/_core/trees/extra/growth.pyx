@@ -20,7 +20,7 @@ import numpy as np
 from streamtree._core.store.state import check_counts, require
 from streamtree._core.trees.extra.nodes import check_nodes
 
-# of the bytes that a tree may take, those that it may be grown to: the rest is for splits in between
+# of the bytes that a tree may take, those that it may be grown to; splits in between take others
 cdef double GROWN_SHARE = 0.75
 
 cdef enum:
@@ -31,11 +31,9 @@ cdef enum:
     DRAWS = 4
     # a tree is done at the latest when so many times all rows were looked at for all candidates
     MOST_LEVELS = 40
-    # and when the number of rows has grown by a part of so many: what is grown late is out of date
-    # (covtype .803 with 4, .810 with 12; elevators .747, .763)
-    PARTS = 12
-    # what a step costs besides the rows that it looks at, in cells
-    STEP = 16
+    # what a step costs besides the rows that it looks at, in cells, and a row that is counted
+    STEP = 64
+    COUNT = 4
     # rows of a step, a multiple of four
     CHUNK = 512
     # rows below which no tree is worth growing
@@ -48,8 +46,9 @@ cdef enum:
 cdef class Growth:
     """The tree that is grown is `shadow`; what came meanwhile is for its owner to replay."""
 
-    def __cinit__(self, Window window, bint has_numbers):
+    def __cinit__(self, Window window, bint has_numbers, int haste):
         self.window = window
+        self.haste = haste
         self.shadow = ExtraNodes(has_numbers)
         self.search = SplitSearch(window, has_numbers)
         self.at.node = -1
@@ -127,7 +126,7 @@ cdef class Growth:
         """Do as much as is due for a row."""
         cdef int64_t cost
         # the rows that are left when the limit is reached are looked at once more
-        self.credit += PARTS * (self.limit() // max(self.n, 1) + 8)
+        self.credit += self.haste * (self.limit() // max(self.n, 1) + 8)
         while self.at.node >= 0 or self.n_stack:
             cost = self._next_cost()
             # a large step waits until there is enough for it: no row pays for two
@@ -164,6 +163,8 @@ cdef class Growth:
             self._open()
         if not self.is_begun:
             self._resume()
+        if self.stage == COUNTING:
+            return COUNT * self._chunk()
         if self.stage != CHOOSING:
             return self._chunk()
         if self._is_decided():
@@ -287,7 +288,7 @@ cdef class Growth:
     cdef bint _is_leaf(self) noexcept nogil:
         """Whether the node at hand, which was counted, is not to be split."""
         return (
-            self.search.is_pure or self.search.n < 2 or self.spent > self.limit()
+            self.search.is_pure or self.search.n < LEAST_SPLIT or self.spent > self.limit()
             or not self._has_room()
         )
 
@@ -344,10 +345,14 @@ cdef class Growth:
 
     cdef int _push(self, int32_t node, int32_t begin, int32_t end) except -1 nogil:
         if self.n_stack == self.stack_capacity:
-            self.stack_capacity = <int32_t> spacious(self.n_stack + 16)
-            self.stack = <Pending*> counted(self.stack, self.stack_capacity * sizeof(Pending))
+            self._reserve_stack(<int32_t> spacious(self.n_stack + 16))
         self.stack[self.n_stack] = Pending(node, begin, end)
         self.n_stack += 1
+        return 0
+
+    cdef int _reserve_stack(self, int32_t capacity) except -1 nogil:
+        self.stack = <Pending*> counted(self.stack, capacity * sizeof(Pending))
+        self.stack_capacity = capacity
         return 0
 
     # ------------------------------------------------------------------------------- state
@@ -357,8 +362,9 @@ cdef class Growth:
         cdef const Trial* trial = &self.search.trial
         cdef GrowthRecord record = GrowthRecord(
             self.first, self.end, self.next_row, self.credit, self.spent, self.random, 0,
-            self.appetite, 0.0, self.phase, self.search.label_capacity, self.at.node, 0, 0, 0, 0, 0, 0, 0,
-            -1, 0.0, 0, -1, 0.0, 0,
+            self.appetite, 0.0, self.phase, self.search.label_capacity, self.at.node, 0, 0, 0, 0, 0,
+            0, 0,
+            -1, 0.0, 0, -1, 0.0, 0, self.stack_capacity, 0,
         )
         if self.at.node < 0:
             return record
@@ -422,6 +428,8 @@ cdef class Growth:
             self.search.reserve(self.n, record.n_labels)
         for i in range(self.n):
             self.slots[i] = self.window.slot_of(self.first + rows[i])
+        if record.stack_capacity:
+            self._reserve_stack(record.stack_capacity)
         for i in range(<int32_t> stack.shape[0]):
             self._push(stack[i, 0], stack[i, 1], stack[i, 2])
             self.n_open += stack[i, 2] - stack[i, 1]
@@ -454,6 +462,9 @@ def check_growth(state, window, n_labels, has_numbers):
     require(int(record["spent"]) >= 0, "the cells of a growing tree")
     require(abs(int(record["credit"])) < 2**62, "the cells of a growing tree")
     require(stack.shape[1:] == (3,), "the stack of a growing tree")
+    # no two nodes of it have a row in common
+    room = int(record["stack_capacity"])
+    require(len(stack) <= room <= 2 * (len(rows) + 16), "the stack of a growing tree")
     for name in ("column", "trial_column"):
         require(-1 <= int(record[name]) < n_columns, "a candidate")
     require(0 <= record["appetite"] < np.inf, "what a tree takes")
@@ -462,7 +473,8 @@ def check_growth(state, window, n_labels, has_numbers):
     for name in ("missing_right", "trial_missing_right"):
         require(record[name] in (0, 1), "a candidate")
     if phase != GROWING:
-        require(len(rows) == len(stack) == 0 and node == -1, "a tree that does not grow")
+        require(len(rows) == len(stack) == room == 0, "a tree that does not grow")
+        require(node == -1, "a tree that does not grow")
         require(phase == IDLE or next_row >= size - n_rows, "the rows of a growing tree")
         require(phase != IDLE or len(nodes) == 1, "a tree that does not grow")
         return

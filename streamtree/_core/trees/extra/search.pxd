@@ -66,6 +66,7 @@ cdef class SplitSearch:
     cdef bint draw(self, uint64_t* random) noexcept nogil
     cdef void gather(self, int32_t first, int32_t end) noexcept nogil
     cdef bint set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil
+    cdef void _narrow(self, float* low, float* high) noexcept nogil
     cdef void clear_sums(self) noexcept nogil
     cdef void weigh(self, int32_t first, int32_t end) noexcept nogil
     cdef void compare(self) noexcept nogil

@@ -17,6 +17,9 @@ from streamtree._core.stream.window cimport Field, Window
 cdef enum:
     # labels of so many rows are found by looking at all of them
     FEW_ROWS = 16
+    # a value is far out where the range of all rows is so many times that of these
+    SAMPLED_ROWS = 4
+    FAR_OUT = 64
 
 
 cdef float threshold_between(float low, float high, double share) noexcept nogil:
@@ -307,10 +310,28 @@ cdef class SplitSearch:
                 low, high = high, low
         if not low < high:
             return False
+        if self.n > FEW_ROWS and not is_category:
+            self._narrow(&low, &high)
         trial.threshold = threshold_between(low, high, fraction(trial.word))
         if is_category:
             trial.threshold = 0.5
         return True
+
+    cdef void _narrow(self, float* low, float* high) noexcept nogil:
+        """Where a value is far out, take the range of a few rows: most thresholds part but it."""
+        cdef uint64_t rows = self.trial.word
+        cdef float value, least = INFINITY, largest = -INFINITY
+        cdef int32_t i
+        for i in range(SAMPLED_ROWS):
+            if i % 2 == 0:
+                rows = splitmix64(rows)
+                value = self.values[below(rows, self.n)]
+            else:
+                value = self.values[<int32_t> (fraction(rows) * self.n)]
+            least = value if value < least else least
+            largest = value if value > largest else largest
+        if least < largest and FAR_OUT * (<double> largest - least) < <double> high[0] - low[0]:
+            low[0], high[0] = least, largest
 
     cdef void clear_sums(self) noexcept nogil:
         """Nothing is on the right side yet."""
@@ -437,15 +458,20 @@ cdef class SplitSearch:
         Those on the left stay in `slots`, in their order, the others go to `right`; returns how
         many have gone left.
         """
-        cdef int32_t i, slot, n_right = first - n_left
-        cdef float value
+        cdef int32_t i, slot, side, n_right = first - n_left
+        cdef int32_t column = self.best.column, place = self.window.field_of[column]
+        cdef float value, threshold = self.best.threshold
+        cdef bint missing_right = self.best.missing_right
+        cdef const float* numbers = NULL
+        if place >= 0 and self.window.fields[place].column >= 0:
+            numbers = self.window.fields[place].numbers
         for i in range(first, end):
             slot = slots[i]
-            value = self.window.value(slot, self.best.column)
-            if value > self.best.threshold or (self.best.missing_right and value != value):
-                right[n_right] = slot
-                n_right += 1
-            else:
-                slots[n_left] = slot
-                n_left += 1
+            value = numbers[slot] if numbers != NULL else self.window.value(slot, column)
+            side = (value > threshold) | (missing_right & (value != value))
+            # without a jump that is random: it is written to both, and stays in one
+            right[n_right] = slot
+            slots[n_left] = slot
+            n_right += side
+            n_left += 1 - side
         return n_left

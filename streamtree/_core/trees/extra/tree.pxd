@@ -20,10 +20,18 @@ cdef class ExtraTree(Tree):
     cdef uint64_t random
     cdef int64_t next_growth    # rows of the window when the tree is to be grown anew
     cdef bint may_begin         # to be grown anew
+    # fading means: of labels times what leaves say of them, and of its square, from the root's
+    cdef double product
+    cdef double spread
+    cdef int64_t n_judged
 
     cdef void allow(self, size_t most, bint may_begin) noexcept nogil
     cdef bint is_due(self) noexcept nogil
     cdef void _answer(self, int32_t node, Scratch* scratch, Prediction* out) noexcept nogil
+    cdef void _say(self, int32_t node, double* shares, double* spare) noexcept nogil
+    cdef double _trust(self) noexcept nogil
+    cdef void _judge(self, int32_t node, int32_t label, Scratch* scratch,
+                     double* product, double* spread) noexcept nogil
     cdef int _count(self, ExtraNodes nodes, int32_t leaf, int64_t row) except -1 nogil
     cdef int _extend(self, ExtraNodes nodes, int32_t leaf) except -1 nogil
     cdef int _split(self, ExtraNodes nodes, int32_t leaf, int32_t* slots) except -1 nogil
