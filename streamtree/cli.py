@@ -820,11 +820,16 @@ def _predictions(model: Any, chunk: Chunk, proba: bool) -> dict[Any, list[Any]]:
     help="Draw the tree: .svg, .png, .pdf, or .dot.",
 )
 @click.option("--max-depth", type=click.IntRange(0), metavar="N", help="Draw no deeper (4).")
+@click.option(
+    "--member", metavar="NAME", help="Of a forest: a member, such as model, or extra:0."
+)
 @click.option("--importances", is_flag=True, help="How much each column counts.")
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON, with the tree.")
 def inspect(model: str, **options: Any) -> None:
     """Look into a model file."""
     loaded, position = load_at(model)
+    if options["member"]:
+        loaded = _member(loaded, options["member"])
     if options["draw"]:
         _draw_tree(loaded, options["draw"], options["max_depth"])
         click.echo(f"the drawing is in {options['draw']}", err=True)
@@ -835,7 +840,7 @@ def inspect(model: str, **options: Any) -> None:
             json.dumps({
                 "class": type(loaded).__name__, "parameters": loaded._get_params(),
                 "rows": position, "summary": dict(loaded.summary), "importances": importances,
-                "tree": loaded.to_dict(),
+                **_structure(loaded),
             }, default=str)
         )  # fmt: skip
         return
@@ -850,12 +855,39 @@ def inspect(model: str, **options: Any) -> None:
         table.add_column("")
         table.add_column("", justify="right")
         rows = {"rows learned": position, "file": os.path.getsize(model), **loaded.summary}
+        rows |= {f"weight of {k}": f"{v:.4f}" for k, v in _weights(loaded).items()}
         for name, value in {**rows, **loaded._get_params()}.items():
             table.add_row(str(name), f"{value:,}" if type(value) is int else str(value))
     print_table(table)
 
 
+def _weights(model: Any) -> dict[str, float]:
+    """What the members of a forest are worth; nothing of a tree."""
+    return getattr(model, "member_weights", {})
+
+
+def _structure(model: Any) -> dict[str, Any]:
+    return {"members": _weights(model)} if _weights(model) else {"tree": model.to_dict()}
+
+
+def _member(model: Any, name: str) -> Any:
+    """A member of a forest: `model`, or `extra:3` where there are several trees."""
+    if not _weights(model):
+        raise click.UsageError(f"{type(model).__name__} is a tree: it has no members")
+    kind, _, number = name.partition(":")
+    tree = int(number) if number.isdecimal() else 0 if kind == "extra" else None
+    try:
+        return model.member(kind, tree)
+    except ValueError as error:
+        raise click.UsageError(f"--member {name}: {error}") from error
+
+
 def _draw_tree(model: Any, path: str, max_depth: int | None) -> None:
+    if _weights(model):
+        names = ", ".join(_weights(model))
+        raise click.UsageError(
+            f"{type(model).__name__} has many trees: which? --member with one of {names}"
+        )
     _check_folder(path)
     drawing = model.draw() if max_depth is None else model.draw(max_depth)
     if path.endswith((".dot", ".gv")):

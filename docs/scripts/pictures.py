@@ -82,13 +82,16 @@ def demo(path: Path) -> None:
 def main() -> None:
     """Make those that are named, or all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("names", nargs="*", help=f"of {', '.join([*FAMILIES, 'demo'])}")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join([*FAMILIES, 'forest', 'demo'])}")
     parser.add_argument("--folder", type=Path, default=FOLDER)
     given = parser.parse_args()
     given.folder.mkdir(exist_ok=True)
-    for name in given.names or [*FAMILIES, "demo"]:
+    for name in given.names or [*FAMILIES, "forest", "demo"]:
         if name == "demo":
             demo(given.folder / "demo.png")
+            continue
+        if name == "forest":  # which has no one tree
+            plane(streamtree.ForestClassifier()).savefig(given.folder / "forest-plane.png")
             continue
         plane(FAMILIES[name].clone()).savefig(given.folder / f"{name}-plane.png")
         tree(FAMILIES[name].clone()).savefig(given.folder / f"{name}-tree.png", dpi=80)

@@ -500,3 +500,28 @@ def test_several_targets_must_be_numbers_and_different():
     assert "named twice" in complaint("evaluate", "d", *both, "--target", "a", code=2)
     assert "no model 'soft'" in complaint("evaluate", "data.csv", "--target", "a", "--target", "c",
                                           "--model", "soft", code=2)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------ forests
+
+
+def test_a_forest_is_trained_and_looked_into():
+    stream(400).write_csv("data.csv")
+    call("train", "data.csv", "--target", "label", "--model", "forest", "-o", "m.st", "--quiet",
+         "--set", "n_trees=2")  # fmt: skip
+    found = json.loads(call("inspect", "m.st", "--json")[0])
+    assert found["class"] == "ForestClassifier"
+    assert "tree" not in found
+    assert {"extra", "model"} <= found["members"].keys()
+    assert "weight of model" in call("inspect", "m.st")[0]
+    assert "has many trees: which?" in complaint("inspect", "m.st", "--draw", "t.dot", code=2)
+    for name in ("model", "extra:1", "extra"):
+        call("inspect", "m.st", "--draw", "t.dot", "--member", name)
+        assert Path("t.dot").read_text().startswith("digraph")
+    member = json.loads(call("inspect", "m.st", "--json", "--member", "soft")[0])
+    assert member["class"] == "SoftTreeClassifier"
+    assert "tree" in member
+    assert "members are" in complaint("inspect", "m.st", "--member", "hedge", code=2)
+    assert "from 0 to 1" in complaint("inspect", "m.st", "--member", "extra:2", code=2)
+    call("train", "data.csv", "--target", "label", "-o", "t.st", "--quiet")
+    assert "is a tree" in complaint("inspect", "t.st", "--member", "model", code=2)
