@@ -244,7 +244,8 @@ class Batch:
         firsts = np.full(len(self.names), n_rows)
         np.minimum.at(firsts, indices[is_value], rows[is_value])
         firsts[firsts == n_rows] = -1
-        return firsts.tolist()  # type: ignore[no-any-return]
+        found: list[int] = firsts.tolist()
+        return found
 
     def _kept(self, keep: NDArray[np.bool_]) -> Any:
         """The values of the rows where `keep` is true."""
