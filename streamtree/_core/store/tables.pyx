@@ -16,6 +16,9 @@ cdef enum:
     # A dense table may have this many times the slots of the hash table it replaces: a slot
     # that needs no search is worth that much.
     DENSE_FACTOR = 2
+    # Slots of a dense table for each of a hash table of its records, at the most: many that had room
+    # made may never have learned anything.
+    MOST_EMPTY = 16
 
 
 cdef inline bint is_zero(const double* record, int width) noexcept nogil:
@@ -308,7 +311,7 @@ cdef Layout layout_of(int32_t capacity, Py_ssize_t n, int32_t last, int32_t univ
     could have.
     """
     cdef int32_t least = hash_capacity(n)
-    if capacity < 0 and last < -capacity <= min(universe + universe // 8, 4 * least):
+    if capacity < 0 and last < -capacity <= min(universe + universe // 8, MOST_EMPTY * least):
         return Layout(-capacity, True)
     if least <= capacity <= 4 * least and capacity & (capacity - 1) == 0:
         return Layout(capacity, False)
