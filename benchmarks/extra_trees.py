@@ -5,8 +5,8 @@
 Rows are predicted before they are learned, in the order of `data.stream_order`, codes of categories
 taken as numbers. `accuracy`, `thirty` and `numbers` take the first 12,000 rows of known sets.
 `intervals` counts how often 90 % intervals of a single tree hold the target. `speed` has forests of
-others beside ours in the same run. `steady` looks for the slowest of 1,000 calls of `learn_one`: the
-same stream is learned several times, and a call counts as its fastest time, so that what other
+others beside ours in the same run. `steady` looks for the slowest of 1,000 calls of `learn_one`:
+the same stream is learned several times, and a call counts as its fastest time, so that what other
 programs do is left out. `noise` has labels that nothing tells, `budget` a bound on memory.
 """
 

@@ -92,7 +92,8 @@ def with_code():
     for page in PAGES:
         kinds = [block[0] == "python" or is_command(*block[:2]) for block in blocks(page)]
         if any(kinds):
-            slow = any(is_command(*block[:2]) for block in blocks(page))
+            # processes of their own take seconds
+            slow = any(is_command(*b[:2]) or "import ray" in b[1] for b in blocks(page))
             marks = [pytest.mark.slow] if slow else []
             yield pytest.param(page, id=str(page.relative_to(ROOT)), marks=marks)
 

@@ -194,7 +194,7 @@ FLOORS = [
     {"cli"},
     {"checkpoint", "sklearn"},
     {"diagnostics", "plots", "serialization"},
-    {"criteria"},
+    {"criteria", "merging", "modelpool"},
     {"forest"},
     {"extratree", "lomtree", "modeltree", "nongreedy", "softtree", "selfterminating"},
     {"base"},

@@ -16,8 +16,8 @@ cdef enum:
     # A dense table may have this many times the slots of the hash table it replaces: a slot
     # that needs no search is worth that much.
     DENSE_FACTOR = 2
-    # Slots of a dense table for each of a hash table of its records, at the most: many that had room
-    # made may never have learned anything.
+    # Slots of a dense table for each of a hash table of its records, at the most: many that had
+    # room made may never have learned anything.
     MOST_EMPTY = 16
 
 
