@@ -124,6 +124,22 @@ def test_wrong_members_are_named(estimator):
 
 
 @forests
+def test_a_randomised_tree_as_a_member_of_its_own(estimator):
+    """What it said is what the pool learns from, whether it was asked before or not."""
+    rows, classes = changing_rows(300, 4)
+    y = targets_of(estimator, classes)
+    made = [estimator(n_trees=0, members=("soft", estimator._extra())) for _ in "ab"]
+    for x, target in zip(rows, y, strict=True):
+        made[0].predict_one(x)
+        for forest in made:
+            forest.learn_one(x, target)
+    assert pickle.dumps(made[0]) == pickle.dumps(made[1])
+    tree = made[0].member(estimator._extra.__name__)
+    assert type(tree) is estimator._extra
+    assert tree.predict_one(rows[0]) is not None
+
+
+@forests
 def test_without_randomised_trees(estimator):
     forest, rows = grown(estimator, 300, n_trees=0)
     assert "extra" not in forest.member_weights

@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from streamtree._core.ensembles.ensemble cimport Ensemble
+from streamtree._core.ensembles.ensemble cimport Ensemble, MeanPool
 from streamtree._core.kernels.losses cimport sigmoid, softmax
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
 from streamtree._core.kernels.pooling cimport (
@@ -86,6 +86,11 @@ cdef class _Pool(Ensemble):
 def pooled(kind, list makers, list weights, double rate):
     """A pool of new members, one of each maker: compiled, for it may be wanted amid a row."""
     return kind([make() for make in makers], weights, rate)
+
+
+def alone(make_tree):
+    """A new tree that has what it says to itself: the mean of one."""
+    return MeanPool([make_tree()])
 
 
 @cython.final
