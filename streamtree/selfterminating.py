@@ -440,11 +440,10 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
     max_bins
         At least 2: the most bins of a histogram.
     max_bytes
-        At least 262144, or None for any number: the bytes that the model may take, with names,
-        labels and all that it has learned; not with room for the row at hand. When they run short,
-        the leaves that promise least stop collecting first, and may start anew later. New names
-        then share a few columns, which `learn_one` warns of long before, and a label that finds no
-        room is refused with a ValueError.
+        At least 262144, or None for any number: the bytes that the model may take, with names and
+        all that it has learned; not with room for the row at hand. When they run short, the leaves
+        that promise least stop collecting first, and may start anew later. New names then share a
+        few columns, which `learn_one` warns of long before.
 
     Notes
     -----
