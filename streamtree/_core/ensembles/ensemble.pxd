@@ -1,19 +1,48 @@
+from libc.stdint cimport int32_t
+
 from streamtree._core.leaves.explanation cimport Explanation
+from streamtree._core.store.budget cimport Budget
+from streamtree._core.stream.crew cimport Crew
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.tree cimport Tree
 
 
+cdef struct Part:
+    # a tree that is no ensemble, of an ensemble or of one of its members: all borrowed
+    void* tree
+    void* ledger        # the Budget of what it learns
+    void* owner         # the ensemble that pools what it says
+    Py_ssize_t place    # of its first Scratch
+
+
+cdef struct Lesson:
+    # a row that all parts of an ensemble learn
+    const Row* row
+    const Example* example
+    Scratch* scratch
+    bint asks           # they say before what the row would have been
+
+
 cdef class Ensemble(Tree):
     cdef readonly list members
-    cdef void** trees               # the same, borrowed
+    cdef list budgets               # of the members
+    cdef void** trees               # the members, borrowed
+    cdef void** ledgers             # their budgets, borrowed
     cdef Py_ssize_t* places         # of a member's first Scratch
+    cdef bint* is_pool              # whether a member is an ensemble
     cdef Py_ssize_t n_members
+    cdef Part* parts                # of all members
+    cdef int32_t n_parts
 
     cdef Tree member(self, Py_ssize_t m)
+    cdef int _list_parts(self) except -1
+    cdef list room(self)
     cdef Py_ssize_t n_outputs(self) noexcept nogil
     cdef int ask(self, const Row* row, Scratch* scratch) noexcept nogil
-    cdef int teach(self, const Row* row, const Example* example, Scratch* scratch,
-                   bint asks) except -1 nogil
+    cdef int begin(self, const Row* row, const Example* example,
+                   Scratch* scratch) except -1 nogil
+    cdef int teach(self, const Lesson* lesson) except -1 nogil
+    cdef void end(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef void prepare(self, double* said) noexcept nogil
     cdef void pool(self, Scratch* scratch) noexcept nogil
     cdef void judge_members(self, const Example* example, Scratch* scratch) noexcept nogil

@@ -2,19 +2,61 @@
 
 Every member is given the same row, learns it, and says in the same call what it would have
 predicted; how these are pooled is what one ensemble differs in from another.
+
+Ensembles nest. What there is to do for a row is one flat list, of the trees that are no ensembles
+themselves: so a batch may share it out among threads. What comes before and after is done in turn.
 """
 
+cimport cython
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from streamtree._core.store.memory cimport zeroed
 from streamtree._core.leaves.explanation cimport Explanation
+from streamtree._core.store.budget cimport Budget, Ledger, begin_counting, end_counting
+from streamtree._core.store.memory cimport zeroed
 from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.crew cimport Crew
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
+
+ctypedef int (*Quiet)(Ensemble, const Lesson*, int32_t) noexcept nogil
+
+
+cdef int teach_part(Ensemble self, const Lesson* lesson, int32_t i) except -1 nogil:
+    """Let a part learn a row; what it takes is counted in its own ledger."""
+    cdef const Part* part = &self.parts[i]
+    cdef Scratch* scratch = &lesson.scratch[part.place]
+    cdef Ledger* before = begin_counting(<Budget> part.ledger)
+    cdef Prediction said
+    said.label = -1
+    said.shares = scratch.shares
+    try:
+        (<Tree> part.tree).learn(
+            lesson.row, lesson.example, scratch, &said if lesson.asks else NULL
+        )
+    finally:
+        end_counting(before)
+    if lesson.asks:
+        (<Ensemble> part.owner).prepare(said.shares)
+    return 0
+
+
+@cython.final
+cdef class Lessons(Crew):
+    """Threads that share the parts of an ensemble."""
+
+    cdef void* ensemble
+    cdef const Lesson* lesson
+
+    cdef int work(self, int32_t job, int32_t thread) noexcept nogil:
+        return (<Quiet> teach_part)(<Ensemble> self.ensemble, self.lesson, job)
+
+    cdef int give(self, Ensemble ensemble, const Lesson* lesson) except -1 nogil:
+        self.ensemble, self.lesson = <void*> ensemble, lesson
+        return self.run()
 
 
 cdef class Ensemble(Tree):
@@ -31,21 +73,56 @@ cdef class Ensemble(Tree):
         self.n_members = len(self.members)
         self.trees = <void**> zeroed(self.n_members * sizeof(void*))
         self.places = <Py_ssize_t*> zeroed(self.n_members * sizeof(Py_ssize_t))
+        self.is_pool = <bint*> zeroed(self.n_members * sizeof(bint))
+        self.budgets = [Budget() for _ in self.members]
+        self.ledgers = <void**> zeroed(self.n_members * sizeof(void*))
         self.views = 0
         for m in range(self.n_members):
             member = self.members[m]
             self.trees[m] = <void*> member
+            self.ledgers[m] = <void*> self.budgets[m]
             self.places[m] = place
+            self.is_pool[m] = isinstance(member, Ensemble)
             place += len(member.scratches())
             self.views |= member.views
             self.is_judged |= member.is_judged
-            self.label_bytes += member.label_bytes
             if member.max_labels:
                 self.max_labels = min(self.max_labels or member.max_labels, member.max_labels)
+        self._list_parts()
 
     def __dealloc__(self):
         free(self.trees)
         free(self.places)
+        free(self.ledgers)
+        free(self.is_pool)
+        free(self.parts)
+
+    cdef int _list_parts(self) except -1:
+        """List the trees of all members, those of pools in the middle.
+
+        Threads begin at both ends, and the trees of a pool are small: nobody waits long in the end.
+        """
+        cdef Py_ssize_t m, i, n = 0
+        cdef Ensemble pool
+        alone = [m for m in range(self.n_members) if not self.is_pool[m]]
+        pools = [m for m in range(self.n_members) if self.is_pool[m]]
+        half = len(alone) // 2
+        for m in pools:
+            n += (<Ensemble> self.trees[m]).n_parts
+        self.parts = <Part*> zeroed((n + len(alone)) * sizeof(Part))
+        for m in alone[:half] + pools + alone[half:]:
+            if not self.is_pool[m]:
+                self.parts[self.n_parts] = Part(
+                    self.trees[m], self.ledgers[m], <void*> self, self.places[m]
+                )
+                self.n_parts += 1
+                continue
+            pool = self.members[m]
+            for i in range(pool.n_parts):
+                self.parts[self.n_parts] = pool.parts[i]
+                self.parts[self.n_parts].place += self.places[m]
+                self.n_parts += 1
+        return 0
 
     cdef Tree member(self, Py_ssize_t m):
         return self.members[m]
@@ -59,10 +136,42 @@ cdef class Ensemble(Tree):
 
     cdef int bind(self, Context context) except -1:
         cdef Tree member
+        cdef Budget ledger
+        cdef Ledger* before
         Tree.bind(self, context)
-        for member in self.members:
-            member.bind(context)
+        for member, ledger in zip(self.members, self.budgets):
+            before = begin_counting(ledger)
+            try:
+                member.bind(context)
+            finally:
+                end_counting(before)
         return 0
+
+    cdef list room(self):
+        """The share of every member in what all may take: half is for those that are pools."""
+        cdef Py_ssize_t m, n_pools = 0
+        for m in range(self.n_members):
+            n_pools += self.is_pool[m]
+        if n_pools in (0, self.n_members):
+            return [1.0 / self.n_members] * self.n_members
+        return [
+            0.5 / (n_pools if self.is_pool[m] else self.n_members - n_pools)
+            for m in range(self.n_members)
+        ]
+
+    cdef int bound(self, object bytes) except -1:
+        cdef Tree member
+        self.label_bytes = 0
+        for member, ledger, share in zip(self.members, self.budgets, self.room()):
+            part = None if bytes is None else int(share * bytes)
+            ledger.limit(part)
+            member.bound(part)
+            # labels go to all members: there is room for as many as all of them have room for
+            self.label_bytes = max(self.label_bytes, <size_t> (member.label_bytes / share))
+        return 0
+
+    cdef Crew crew(self, int32_t n_threads):
+        return Lessons(self.n_parts, n_threads) if self.n_parts > 1 else None
 
     def configure(self):
         """Members keep the settings that they were made with."""
@@ -108,20 +217,45 @@ cdef class Ensemble(Tree):
         scratch.memo_serial = row.serial
         return 0
 
-    cdef int teach(self, const Row* row, const Example* example, Scratch* scratch,
-                   bint asks) except -1 nogil:
-        """Let all members learn; with `asks` they say before what the row would have been."""
+    cdef int begin(self, const Row* row, const Example* example,
+                   Scratch* scratch) except -1 nogil:
+        """What is to be done before any part learns a row."""
         cdef Py_ssize_t m
+        cdef Ledger* before
+        scratch.memo_serial = 0
+        for m in range(self.n_members):
+            if self.is_pool[m]:
+                before = begin_counting(<Budget> self.ledgers[m])
+                try:
+                    (<Ensemble> self.trees[m]).begin(row, example, &scratch[self.places[m]])
+                finally:
+                    end_counting(before)
+        return 0
+
+    cdef int teach(self, const Lesson* lesson) except -1 nogil:
+        """Let all parts learn."""
+        cdef void* crew = lesson.scratch.crew
+        cdef int32_t i
+        if crew != NULL and (<Lessons> crew).n_jobs == self.n_parts:
+            return (<Lessons> crew).give(self, lesson)
+        for i in range(self.n_parts):
+            teach_part(self, lesson, i)
+        return 0
+
+    cdef void end(self, const Example* example, Scratch* scratch) noexcept nogil:
+        """Pool what the parts have said."""
+        cdef Py_ssize_t m
+        cdef Scratch* place
         cdef Prediction said
         for m in range(self.n_members):
-            said.label = -1
-            said.shares = scratch[self.places[m]].shares
-            (<Tree> self.trees[m]).learn(
-                row, example, &scratch[self.places[m]], &said if asks else NULL
-            )
-            if asks:
+            if self.is_pool[m]:
+                place = &scratch[self.places[m]]
+                said.shares = place.shares
+                (<Ensemble> self.trees[m]).end(example, place)
+                (<Ensemble> self.trees[m]).answer(place, &said)
+                (<Ensemble> self.trees[m]).judge_pool(example, place)
                 self.prepare(said.shares)
-        return 0
+        self.pool(scratch)
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         self.ask(row, scratch)
@@ -132,14 +266,15 @@ cdef class Ensemble(Tree):
         cdef bint is_asked = (
             scratch.memo_owner == <const void*> self and scratch.memo_serial == row.serial
         )
-        scratch.memo_serial = 0
-        self.teach(row, example, scratch, out != NULL and not is_asked)
+        cdef Lesson lesson = Lesson(row, example, scratch, out != NULL and not is_asked)
+        self.begin(row, example, scratch)
+        self.teach(&lesson)
         if out == NULL:
             return 0
         if is_asked:
             self.judge_members(example, scratch)
         else:
-            self.pool(scratch)
+            self.end(example, scratch)
         self.answer(scratch, out)
         self.judge_pool(example, scratch)
         return 0
@@ -224,9 +359,18 @@ cdef class Ensemble(Tree):
 
     cdef size_t n_bytes(self) noexcept nogil:
         cdef Py_ssize_t m
-        cdef size_t total = self.n_members * (sizeof(void*) + sizeof(Py_ssize_t))
+        cdef size_t total = self.n_parts * sizeof(Part) + self.n_members * (
+            2 * sizeof(void*) + sizeof(Py_ssize_t) + sizeof(bint)
+        )
         for m in range(self.n_members):
-            total += (<Tree> self.trees[m]).n_bytes()
+            total += (<Budget> self.ledgers[m]).used() + (<Tree> self.trees[m]).n_bytes()
+        return total
+
+    cdef size_t learned_bytes(self) noexcept nogil:
+        cdef Py_ssize_t m
+        cdef size_t total = 0
+        for m in range(self.n_members):
+            total += (<Budget> self.ledgers[m]).used() + (<Tree> self.trees[m]).learned_bytes()
         return total
 
     cdef dict state(self):
@@ -238,8 +382,14 @@ cdef class Ensemble(Tree):
 
     cdef int take_state(self, dict state) except -1:
         cdef Tree member
-        for m, member in enumerate(self.members):
-            member.take_state(state["members"][str(m)])
+        cdef Budget ledger
+        cdef Ledger* before
+        for m, (member, ledger) in enumerate(zip(self.members, self.budgets)):
+            before = begin_counting(ledger)
+            try:
+                member.take_state(state["members"][str(m)])
+            finally:
+                end_counting(before)
         return self.take_own_state(state)
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):

@@ -50,12 +50,12 @@ cdef class ExtraTrees(MeanPool):
         self.window.bind(context)
         return Ensemble.bind(self, context)
 
-    cdef int teach(self, const Row* row, const Example* example, Scratch* scratch,
-                   bint asks) except -1 nogil:
+    cdef int begin(self, const Row* row, const Example* example,
+                   Scratch* scratch) except -1 nogil:
         self.window.most = bytes_allowed() // 2
         self.window.push(row, example)
         self._share()
-        return Ensemble.teach(self, row, example, scratch, asks)
+        return Ensemble.begin(self, row, example, scratch)
 
     cdef void _share(self) noexcept nogil:
         """Tell all members what they may take, and those that are due to grow who may begin."""

@@ -24,6 +24,7 @@ cdef class Learner:
     cdef readonly Tree tree
     cdef Budget budget
     cdef object _max_bytes
+    cdef int32_t n_jobs         # threads that learn or predict the rows of a batch
     cdef size_t _bytes
     cdef Py_ssize_t rows_learned        # of the batch that is learned, or was learned last
     cdef Ledger* _before        # whom the thread that learns counted for before
@@ -44,6 +45,7 @@ cdef class Learner:
     cdef int learn_dict(self, x, y, w) except -1
     cdef object predict_dict(self, x)
     cdef int _bind(self, Intake intake) except -1
+    cdef object _tree_bytes(self)
     cdef int _set_bound(self) except -1
     cdef int begin_learning(self) except -1
     cdef void end_learning(self) noexcept

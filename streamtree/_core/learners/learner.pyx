@@ -4,6 +4,7 @@ Dicts, arrays and sparse matrices, one row or many, learning alone or with what 
 predicted before: all of it ends in `look`, so that a batch equals a loop bit for bit.
 """
 
+cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport HUGE_VAL
 from libc.stdint cimport int32_t
@@ -13,6 +14,7 @@ from streamtree._core.kernels.shrinkage cimport Shrinkage, admit, is_to_judge, j
 from streamtree._core.learners.signals cimport SignalWatch, heed_signals, new_watch
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger, begin_counting, end_counting
+from streamtree._core.stream.crew cimport Crew, Post, add
 from streamtree._core.stream.intake cimport DictRows, Intake, Workspace, as_dict
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport LISTED, Example, Prediction, View
@@ -50,6 +52,10 @@ cdef enum:
     # the labels before it ever came again or not; and a few such labels in any case.
     BYTES_AT_ONCE = 131072
     LEAST_AT_ONCE = 4
+    # of a batch of fewer rows, other threads are not worth the time that it takes to start them
+    FEW_ROWS = 64
+    # rows that a thread predicts at a time
+    BLOCK = 64
 
 
 cdef double as_weight(object w) except -1.0:
@@ -86,19 +92,83 @@ cdef class Examples:
         return example
 
 
+@cython.final
+cdef class Predictions(Crew):
+    """Threads that predict the rows of a batch, a block at a time, each with room of its own."""
+
+    cdef Learner learner
+    cdef list readers
+    cdef list workspaces
+    cdef int32_t[::1] labels
+    cdef double[:, ::1] shares
+    cdef Py_ssize_t n_rows
+    cdef SignalWatch watch      # of the thread that calls
+    cdef Post n_begun           # blocks
+
+    def __cinit__(self, int32_t n_jobs, int32_t n_threads, Learner learner, list readers,
+                  list names, labels, shares):
+        cdef RowSource reader
+        cdef Intake intake = learner.intake
+        columns = intake.known_columns(names)
+        for reader in readers:
+            reader.bind(intake.scaler, columns)
+            self.n_rows = reader.n_rows
+        self.learner, self.labels, self.shares = learner, labels, shares
+        self.readers, self.workspaces = readers, [intake.workspace() for _ in readers]
+        self.watch = new_watch()
+
+    cdef int work(self, int32_t job, int32_t thread) noexcept nogil:
+        return (<Quiet> predict_blocks)(self, job, thread)
+
+
+cdef int predict_blocks(Predictions self, int32_t job, int32_t thread) except -1 with gil:
+    """Predict blocks of rows until none is left, or something has failed."""
+    cdef Learner learner = self.learner
+    cdef RowSource source = self.readers[job]
+    cdef Workspace workspace = self.workspaces[job]
+    cdef Py_ssize_t i, first
+    cdef Prediction said
+    said.label = -1
+    said.shares = NULL
+    with nogil:
+        while not self.has_failed():
+            first = <Py_ssize_t> add(&self.n_begun.word, 1) * BLOCK
+            if first >= self.n_rows:
+                break
+            for i in range(first, min(first + BLOCK, self.n_rows)):
+                if thread == 0:
+                    heed_signals(&self.watch)
+                learner.intake.take(source, i, False, workspace)
+                learner.intake.make(workspace)
+                if self.shares is not None:
+                    said.shares = &self.shares[i, 0]
+                learner.answer(workspace, &said)
+                if self.labels is not None:
+                    self.labels[i] = said.label
+    return 0
+
+
+ctypedef int (*Quiet)(Predictions, int32_t, int32_t) noexcept nogil
+
+
 cdef class Learner:
     """What learners of labels and of numbers share.
 
     `max_bytes` bounds all that was learned; None: nothing does. A part of it is for names, another
     for labels, the rest for the tree. So whether there is room for a name does not depend on how
     large the tree is when its batch begins.
+
+    `n_jobs` threads, that of the call among them, learn or predict the rows of a batch of arrays.
+    What comes of it are the very bits of one thread. Only ensembles have something to share out
+    when they learn; rows to predict are shared out whatever the tree.
     """
 
-    def __cinit__(self, Tree tree, *, max_bytes=None, **kwargs):
+    def __cinit__(self, Tree tree, *, max_bytes=None, int32_t n_jobs=1, **kwargs):
         cdef Ledger* before
         self.tree = tree
         self.budget = Budget()
         self._max_bytes = max_bytes
+        self.n_jobs = n_jobs
         before = begin_counting(self.budget)
         try:
             self._bind(Intake(tree.views, tree.scratches()))
@@ -110,14 +180,17 @@ cdef class Learner:
         self._set_bound()
         return self.tree.bind(intake.context)
 
-    cdef int _set_bound(self) except -1:
+    cdef object _tree_bytes(self):
+        """What the tree may take; None: there is no bound."""
         cdef object most = self._max_bytes
-        if most is None:
-            self.intake.bound(None, None, None, None)
-            self.budget.limit(None)
-            return 0
-        left = most - most // NAMES_PART - most // LABELS_PART
+        return None if most is None else most - most // NAMES_PART - most // LABELS_PART
+
+    cdef int _set_bound(self) except -1:
+        cdef object most = self._max_bytes, left = self._tree_bytes()
         self.budget.limit(left)
+        self.tree.bound(left)
+        if most is None:
+            return self.intake.bound(None, None, None, None)
         # in the tree, labels may take half
         self.intake.bound(
             most // NAMES_PART, most // LABELS_PART, left // 2 // max(self.tree.label_bytes, 1),
@@ -153,7 +226,7 @@ cdef class Learner:
     @property
     def learned_bytes(self):
         """What the tree takes: that depends on what was learned alone, not on how rows came."""
-        return self.budget.used()
+        return self.budget.used() + self.tree.learned_bytes()
 
     # ----------------------------------------------------------------------------- a row
 
@@ -274,25 +347,37 @@ cdef class Learner:
         cdef SignalWatch watch = new_watch()
         said.label = -1
         said.shares = NULL
+        cdef Crew crew = None
         if labels is not None or shares is not None:
             out = &said
-        with nogil:
-            for i in range(source.n_rows):
-                heed_signals(&watch)
-                example = examples.of(min(i + 1, last))
-                if example.label >= 0:
-                    self.tree.expect(example.label)
-                example = examples.of(i)
-                if example.label >= 0:
-                    self.tree.approach(example.label)
-                own.repeats = False
-                self.intake.take(source, i, example.weight > 0.0, own)
-                if shares is not None:
-                    said.shares = &shares[i, 0]
-                self.learn_row(own, &example, source.is_sparse, out)
-                if labels is not None:
-                    labels[i] = said.label
-                self.rows_learned = i + 1
+        if self.n_jobs > 1 and source.n_rows >= FEW_ROWS:
+            crew = self.tree.crew(self.n_jobs)
+        try:
+            if crew is not None:
+                crew.start()
+                own.scratch.crew = <void*> crew
+            with nogil:
+                for i in range(source.n_rows):
+                    heed_signals(&watch)
+                    example = examples.of(min(i + 1, last))
+                    if example.label >= 0:
+                        self.tree.expect(example.label)
+                    example = examples.of(i)
+                    if example.label >= 0:
+                        self.tree.approach(example.label)
+                    own.repeats = False
+                    self.intake.take(source, i, example.weight > 0.0, own)
+                    if shares is not None:
+                        said.shares = &shares[i, 0]
+                    self.learn_row(own, &example, source.is_sparse, out)
+                    if labels is not None:
+                        labels[i] = said.label
+                    self.rows_learned = i + 1
+        finally:
+            own.scratch.crew = NULL
+            if crew is not None:
+                with nogil:
+                    crew.stop()
         return 0
 
     cdef int end_batch(self, RowSource source) except -1:
@@ -320,23 +405,22 @@ cdef class Learner:
     cdef int predict_rows(self, RowSource source, list names, int32_t[::1] labels,
                           double[:, ::1] shares) except -1:
         """The one loop over rows to predict, between `begin_predicting` and its end."""
-        cdef Workspace workspace = self.intake.workspace()
-        cdef Py_ssize_t i
-        cdef Prediction said
-        cdef SignalWatch watch = new_watch()
-        said.label = -1
-        said.shares = NULL
-        source.bind(self.intake.scaler, self.intake.known_columns(names))
-        with nogil:
-            for i in range(source.n_rows):
-                heed_signals(&watch)
-                self.intake.take(source, i, False, workspace)
-                self.intake.make(workspace)
-                if shares is not None:
-                    said.shares = &shares[i, 0]
-                self.answer(workspace, &said)
-                if labels is not None:
-                    labels[i] = said.label
+        cdef Py_ssize_t n_threads = 1
+        cdef Predictions crew
+        # names that share a column are merged in one place
+        if source.n_rows >= FEW_ROWS and not self.intake.features.n_shared:
+            n_threads = min(self.n_jobs, (source.n_rows + BLOCK - 1) // BLOCK)
+        readers = [source]
+        while len(readers) < n_threads and (reader := source.reader()) is not None:
+            readers.append(reader)
+        crew = Predictions(len(readers), len(readers), self, readers, names, labels, shares)
+        try:
+            crew.start()
+            with nogil:
+                crew.run()
+        finally:
+            with nogil:
+                crew.stop()
         return 0
 
     def _known(self, rows):
@@ -436,12 +520,12 @@ cdef class Learner:
 
     # ---------------------------------------------------------------------- the whole tree
 
-    def configure(self, *, max_bytes=None, **settings):
+    def configure(self, *, max_bytes=None, int32_t n_jobs=1, **settings):
         """Set what may change while the tree learns, between two calls."""
         self.intake.lock.begin_learning()
         try:
             self.tree.configure(**settings)
-            self._max_bytes = max_bytes
+            self._max_bytes, self.n_jobs = max_bytes, n_jobs
             self._set_bound()
         finally:
             self.intake.lock.end_learning()
@@ -493,6 +577,7 @@ cdef class Learner:
             ))
             # what was learned has had room
             self.budget.limit(None)
+            self.tree.bound(None)
             self.intake.scaler.restore(state["scaler"])
             self._take_own_state(state)
             self.tree.take_state(state["tree"])
@@ -773,9 +858,9 @@ cdef class Regressor(Learner):
             self.intake.context.target_scales = &self._scales[0]
         return 0
 
-    def configure(self, *, max_bytes=None, **settings):
+    def configure(self, *, max_bytes=None, int32_t n_jobs=1, **settings):
         """Set what may change while the tree learns."""
-        Learner.configure(self, max_bytes=max_bytes, **settings)
+        Learner.configure(self, max_bytes=max_bytes, n_jobs=n_jobs, **settings)
         self._settings = settings
 
     cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
@@ -825,6 +910,7 @@ cdef class Regressor(Learner):
         shrinkage = np.zeros(self.intake.context.n_targets, dtype=SHRINKAGE)
         if self._settings:
             tree.configure(**self._settings)
+        tree.bound(self._tree_bytes())
         tree.bind(self.intake.context)
         self.tree, self._shrinkage = tree, shrinkage
         # no answer of the old tree may pass for one of the new

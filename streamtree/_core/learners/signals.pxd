@@ -1,12 +1,3 @@
-cdef extern from "time.h" nogil:
-    ctypedef long time_t
-    cdef struct timespec:
-        time_t tv_sec
-        long tv_nsec
-    int timespec_get(timespec* moment, int base)
-    int TIME_UTC
-
-
 cdef struct SignalWatch:
     # when a loop over rows is to ask for signals
     Py_ssize_t rows_left

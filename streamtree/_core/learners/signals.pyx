@@ -2,6 +2,8 @@
 
 from cpython.exc cimport PyErr_CheckSignals
 
+from streamtree._core.stream.crew cimport now
+
 import threading
 
 # A loop asks for signals when it has worked for so long, and so many times as long as its last
@@ -10,13 +12,6 @@ cdef double SECONDS_BETWEEN = 0.003
 cdef double LEAST_RATIO = 4.0
 # a row may suddenly take much longer than those before it
 cdef Py_ssize_t MOST_ROWS = 8192
-
-
-cdef double now() noexcept nogil:
-    """Seconds since some day: a clock that needs no GIL."""
-    cdef timespec moment
-    timespec_get(&moment, TIME_UTC)
-    return moment.tv_sec + 1e-9 * moment.tv_nsec
 
 
 cdef SignalWatch new_watch():

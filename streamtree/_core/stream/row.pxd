@@ -76,6 +76,7 @@ cdef struct Scratch:
     # trees that read tables
     double* shares
     double* pooled      # the same for what an ensemble makes of its members'
+    void* crew          # a Crew that shares what is to be learned of a row; NULL: there is none
 
 
 cdef inline void describe(View* view) noexcept nogil:

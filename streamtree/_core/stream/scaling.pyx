@@ -206,7 +206,8 @@ cdef class ColumnScaler:
             column.is_dense != before.is_dense or column.is_listed != before.is_listed
         )
         self.changes += has_flipped
-        return has_flipped or has_other_unit or self.standardises and (
+        # values in the first unit are those in the present one by its scale
+        return has_flipped or has_other_unit or (self.standardises or column.n_units > 0) and (
             column.center != before.center or column.factor != before.factor
         )
 

@@ -12,4 +12,5 @@ cdef class RowSource:
     cdef const int32_t[::1] columns     # model column of every array column, -1 unknown
 
     cdef int bind(self, ColumnScaler scaler, const int32_t[::1] columns) except -1
+    cdef RowSource reader(self)
     cdef int read(self, Py_ssize_t i, bint learns, RowBuffer out) except -1 nogil

@@ -42,6 +42,10 @@ cdef class RowSource:
         self.columns = columns
         return 0
 
+    cdef RowSource reader(self):
+        """The same rows for another thread; None: one thread reads them at a time."""
+        return None
+
     cdef int read(self, Py_ssize_t i, bint learns, RowBuffer out) except -1 nogil:
         """Write row i as it came to `out`; `learns`: it is to be learned, not only predicted."""
         raise NotImplementedError
@@ -68,6 +72,9 @@ cdef class DenseRows(RowSource):
             self._uint8 = values
         self._cell_size = values.itemsize
         self.n_rows, self.n_columns = values.shape
+
+    cdef RowSource reader(self):
+        return self
 
     cdef int read(self, Py_ssize_t i, bint learns, RowBuffer out) except -1 nogil:
         out.reserve(self.n_columns)
@@ -105,6 +112,9 @@ cdef class SparseRows(RowSource):
         self.n_rows = indptr.shape[0] - 1
         self.n_columns = n_columns
         self.is_sparse = implies_zeros
+
+    cdef RowSource reader(self):
+        return SparseRows(self._data, self._indices, self._indptr, self.n_columns)
 
     cdef int bind(self, ColumnScaler scaler, const int32_t[::1] columns) except -1:
         RowSource.bind(self, scaler, columns)

@@ -3,6 +3,7 @@ from libc.stdint cimport int32_t
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.links cimport TreeLinks
 from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.crew cimport Crew
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 
@@ -19,6 +20,8 @@ cdef class Tree:
 
     cdef list scratches(self)
     cdef int bind(self, Context context) except -1
+    cdef int bound(self, object bytes) except -1
+    cdef Crew crew(self, int32_t n_threads)
     cdef void expect(self, int32_t label) noexcept nogil
     cdef void approach(self, int32_t label) noexcept nogil
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
@@ -44,6 +47,7 @@ cdef class Tree:
     cdef object examine(self, const Row* row, const Example* example, Scratch* scratch)
     cdef int grow(self, KeptRows rows) except -1
     cdef size_t n_bytes(self) noexcept nogil
+    cdef size_t learned_bytes(self) noexcept nogil
     cdef dict outline(self)
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

@@ -9,6 +9,7 @@ from libc.stdint cimport int32_t
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.links cimport Link
 from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.crew cimport Crew
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport PLAIN, Example, Prediction, Row, Scratch
 
@@ -43,6 +44,17 @@ cdef class Tree:
         """
         self.context = context
         return 0
+
+    cdef int bound(self, object bytes) except -1:
+        """What all members of an ensemble may take together; None: there is no bound.
+
+        Whoever has no members is bound by the ledger of whom it belongs to.
+        """
+        return 0
+
+    cdef Crew crew(self, int32_t n_threads):
+        """Up to so many threads that learn a row together; None: there is nothing to share."""
+        return None
 
     cdef void expect(self, int32_t label) noexcept nogil:
         """An example of this class (-1: unknown) is to come: ask for the memory it will need."""
@@ -184,7 +196,11 @@ cdef class Tree:
         raise TypeError(f"{type(self).__name__} learns row by row only")
 
     cdef size_t n_bytes(self) noexcept nogil:
-        """The memory that the tree has taken past store/budget."""
+        """The memory that the tree has taken, but for what is in the ledger that it belongs to."""
+        return 0
+
+    cdef size_t learned_bytes(self) noexcept nogil:
+        """The part of `n_bytes` that is in the ledgers of members."""
         return 0
 
     cdef dict outline(self):
