@@ -107,6 +107,14 @@ def test_columns_may_be_new_in_a_batch(estimator, params):
 
 
 @cases
+def test_a_change_of_unit_makes_no_difference(estimator, params):
+    X, y, w = staged(estimator, 1000)
+    X[400:, 3] *= 1000.0
+    model = check(estimator, params, as_dicts(X), [(X, y, w)])
+    assert model.snapshot()["scaler"]["columns"]["n_units"].tolist().count(1) == 1
+
+
+@cases
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame], ids=["pandas", "polars"])
 def test_frames_with_text_say_what_a_loop_says(estimator, params, kind):
     rows, classes = changing_rows(200, 4)
