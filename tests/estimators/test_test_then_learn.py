@@ -111,7 +111,9 @@ def test_a_change_of_unit_makes_no_difference(estimator, params):
     X, y, w = staged(estimator, 1000)
     X[400:, 3] *= 1000.0
     model = check(estimator, params, as_dicts(X), [(X, y, w)])
-    assert model.snapshot()["scaler"]["columns"]["n_units"].tolist().count(1) == 1
+    columns = model.snapshot()["scaler"]["columns"]
+    # the forms of the papers take values as they come, and have no scales
+    assert columns["n_units"].tolist().count(1) == int(columns["counted"].max() > 0)
 
 
 @cases

@@ -150,11 +150,11 @@ cdef class Crew:
 
         A thread that comes late, when there is another turn, finds nothing to take.
         """
-        cdef int32_t step = 1 - 2 * (thread % 2), i
+        cdef int32_t step = 1 - 2 * (thread % 2)
         cdef int32_t job = (thread + thread % 2) * self.n_jobs // self.n_threads
         cdef uint32_t n_done = 0
         job = (job - thread % 2) % self.n_jobs
-        for i in range(self.n_jobs):
+        for _ in range(self.n_jobs):
             if (
                 load(&self._claimed[job].word) == turn - 1
                 and replace(&self._claimed[job].word, turn - 1, turn)
