@@ -114,7 +114,9 @@ cdef class SparseRows(RowSource):
         self.is_sparse = implies_zeros
 
     cdef RowSource reader(self):
-        return SparseRows(self._data, self._indices, self._indptr, self.n_columns)
+        return SparseRows(
+            self._data, self._indices, self._indptr, self.n_columns, self.is_sparse
+        )
 
     cdef int bind(self, ColumnScaler scaler, const int32_t[::1] columns) except -1:
         RowSource.bind(self, scaler, columns)
