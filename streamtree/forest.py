@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -151,6 +152,24 @@ class _Forest(StreamModel):
     @property
     def _mutable_attributes(self) -> set[str]:
         return {"max_bytes"}
+
+    @property
+    def n_jobs(self) -> int:
+        """The threads that share the rows of a batch, 1 at first; -1 for one a processor.
+
+        Arrays, sparse matrices and frames of numbers are learned and predicted by so many, without
+        the interpreter's lock; single examples and batches of few rows by one. Whatever the number,
+        the model is the same, and so is what it says. It belongs to the object at hand: copies,
+        pickles and files begin with 1.
+        """
+        return int(self._core.n_jobs)
+
+    @n_jobs.setter
+    def n_jobs(self, n_jobs: int) -> None:
+        n_jobs = check_integer("n_jobs", n_jobs, at_least=-1, at_most=1024)
+        if n_jobs == 0:
+            raise ValueError("n_jobs must be -1 or at least 1, got 0")
+        self._core.n_jobs = (os.cpu_count() or 1) if n_jobs < 0 else n_jobs
 
     # ------------------------------------------------------------------------- inspection
 

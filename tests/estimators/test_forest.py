@@ -334,3 +334,27 @@ def test_seeds_give_other_forests():
             rows[0])) for seed in (None, 0, 1, 2**64 - 1)
     }  # fmt: skip
     assert len(said) == 3
+
+
+@pytest.mark.parametrize("make", FORESTS)
+def test_threads_leave_the_very_same_forest(make):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 5))
+    y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=600)
+    y = y if make is ForestRegressor else (y > 0).astype(int)
+    one, several = make(window=200), make(window=200)
+    several.n_jobs = 2
+    said = one.test_then_learn_many(X[:300], y[:300])
+    assert np.array_equal(several.test_then_learn_many(X[:300], y[:300]), said)
+    several.max_bytes = one.max_bytes = 50_000_000
+    assert several.n_jobs == 2
+    one.learn_many(X[300:], y[300:])
+    several.learn_many(X[300:], y[300:])
+    assert pickle.dumps(several) == pickle.dumps(one)
+    assert np.array_equal(several.predict_many(X), one.predict_many(X))
+    assert several.clone().n_jobs == pickle.loads(pickle.dumps(several)).n_jobs == 1
+    several.n_jobs = -1
+    assert several.n_jobs >= 1
+    for n_jobs in (0, -2, 1.5):
+        with pytest.raises((ValueError, TypeError), match="n_jobs"):
+            several.n_jobs = n_jobs

@@ -24,7 +24,7 @@ cdef class Learner:
     cdef readonly Tree tree
     cdef Budget budget
     cdef object _max_bytes
-    cdef int32_t n_jobs         # threads that learn or predict the rows of a batch
+    cdef public int32_t n_jobs  # threads that learn or predict the rows of a batch
     cdef size_t _bytes
     cdef Py_ssize_t rows_learned        # of the batch that is learned, or was learned last
     cdef Ledger* _before        # whom the thread that learns counted for before

@@ -520,12 +520,12 @@ cdef class Learner:
 
     # ---------------------------------------------------------------------- the whole tree
 
-    def configure(self, *, max_bytes=None, int32_t n_jobs=1, **settings):
+    def configure(self, *, max_bytes=None, **settings):
         """Set what may change while the tree learns, between two calls."""
         self.intake.lock.begin_learning()
         try:
             self.tree.configure(**settings)
-            self._max_bytes, self.n_jobs = max_bytes, n_jobs
+            self._max_bytes = max_bytes
             self._set_bound()
         finally:
             self.intake.lock.end_learning()
@@ -858,9 +858,9 @@ cdef class Regressor(Learner):
             self.intake.context.target_scales = &self._scales[0]
         return 0
 
-    def configure(self, *, max_bytes=None, int32_t n_jobs=1, **settings):
+    def configure(self, *, max_bytes=None, **settings):
         """Set what may change while the tree learns."""
-        Learner.configure(self, max_bytes=max_bytes, n_jobs=n_jobs, **settings)
+        Learner.configure(self, max_bytes=max_bytes, **settings)
         self._settings = settings
 
     cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,

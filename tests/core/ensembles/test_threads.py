@@ -158,7 +158,7 @@ def test_the_number_of_threads_may_change_and_is_not_part_of_a_model():
     one, several = learner("trees"), learner("trees", n_jobs=2)
     for begin, n_jobs in enumerate((3, 1, 2)):
         part = slice(500 * begin, 500 * begin + 500)
-        several.configure(n_jobs=n_jobs, members=[{"strength": 1.0}] * 10)
+        several.n_jobs = n_jobs
         learn(one, X[part], y[part])
         learn(several, X[part], y[part])
     assert state_of(several) == state_of(one)

@@ -165,7 +165,8 @@ cdef class ObliqueNodes(Tree):
         cdef size_t per_output = WIDTH * sizeof(double) * (2 if self.moves() else 1)
         cdef size_t size = spacious(n_outputs)
         per_output <<= self.depth
-        return n_outputs <= self.n_totals or (
+        # one there must be, or there would be nothing to say
+        return n_outputs <= max(self.n_totals, 1) or (
             size * per_output <= bytes_allowed() // 2
             and has_room((size - self.n_totals) * per_output)
         )
