@@ -338,17 +338,20 @@ def _merged_tree(
     trees, start = [state["tree"] for state in states], base["tree"]
     first = trees[0]
     totals = _merged_totals(trees, start, outputs)
-    nodes, scales = first["nodes"].copy(), [tree["nodes"]["scale"] for tree in trees]
+    nodes = first["nodes"].copy()
+    scales = np.array([tree["nodes"]["scale"] for tree in trees])
+    # what is stored is to be in the unit of the squared gradients beside it
+    nodes["scale"] = shares @ scales
+    factors = scales / nodes["scale"]
     for field, power in (("bias", 1), ("bias_squares", 0)):
         nodes[field] = sum(
-            share * tree["nodes"][field] * scale**power
-            for share, tree, scale in zip(shares, trees, scales, strict=True)
+            share * tree["nodes"][field] * factor**power
+            for share, tree, factor in zip(shares, trees, factors, strict=True)
         )
-    nodes["scale"] = 1.0
     nodes["bias_velocity"] = nodes["bias_pending"] = 0.0
     weights = _merged_tables(
         [tree["weights"] for tree in trees], columns, shares,
-        [np.stack([scale, np.ones(len(scale))], axis=1) for scale in scales],
+        [np.stack([factor, np.ones(len(factor))], axis=1) for factor in factors],
     )
     owners = np.repeat(np.arange(len(nodes)), np.diff(weights["starts"]))
     nodes["norm"] = nodes["bias"] ** 2 + np.bincount(

@@ -58,7 +58,7 @@ def test_parameters_are_means_weighted_by_rows(kind, params):
     nodes = merged.snapshot()["tree"]["nodes"]
     inner = merged.snapshot()["tree"]["links"]["left"] >= 0
     squares = (expected[inner] ** 2).sum(axis=1)
-    np.testing.assert_allclose(nodes["norm"][inner], squares, rtol=1e-12)
+    np.testing.assert_allclose((nodes["norm"] * nodes["scale"] ** 2)[inner], squares, rtol=1e-12)
     # a mean of points in a ball is in the ball
     assert (squares <= merged.max_norm * (1 + 1e-12)).all()
     merged.learn_many(X[:100], y[:100])
