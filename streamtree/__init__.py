@@ -12,6 +12,7 @@ from streamtree.extratree import ExtraTreeClassifier, ExtraTreeRegressor
 from streamtree.forest import ForestClassifier, ForestRegressor
 from streamtree.lomtree import LOMTreeClassifier
 from streamtree.merging import merge
+from streamtree.modelpool import ModelPool
 from streamtree.modeltree import ModelTreeClassifier
 from streamtree.nongreedy import (
     NonGreedyTreeClassifier,
@@ -32,6 +33,7 @@ __all__ = [
     "ForestRegressor",
     "LOMTreeClassifier",
     "ModelFileError",
+    "ModelPool",
     "ModelTreeClassifier",
     "NonGreedyTreeClassifier",
     "NonGreedyTreeMultiTargetRegressor",

@@ -15,6 +15,7 @@ from streamtree.distributed.crew import Crew, Job
 from streamtree.distributed.shape import Shape, as_rows, described
 from streamtree.distributed.worker import Worker
 from streamtree.merging import FIXED, merge
+from streamtree.modelpool import mean_shares
 from streamtree.serialization import from_bytes, load_at, to_bytes
 
 __all__ = ["DataParallel", "ModelWorker"]
@@ -50,7 +51,7 @@ class ModelWorker(Worker):
             return to_bytes(self.model)
         if question == "predict":
             return self.model.predict_many(part)
-        return list(self.model.labels), self.model.predict_proba_many(part)
+        return list(self.model.labels), np.asarray(self.model.predict_proba_many(part))
 
     def checkpoint(self, position: int) -> None:
         self.model.save(self._path(position), position=position)
@@ -292,10 +293,10 @@ class DataParallel(Shape, Generic[Model]):
         for labels, _ in said:
             for label in labels:
                 places.setdefault(label, len(places))
-        total = np.zeros((Batch(X).n_rows, max(1, len(places))))
-        for labels, shares in said:
-            total[:, [places[label] for label in labels]] += np.asarray(shares)
-        names = list(places) or [None]
+        if not places:
+            return label_array([None] * Batch(X).n_rows)
+        names = list(places)
+        total = mean_shares(said, names, np.ones(len(said)))
         return label_array([names[i] for i in total.argmax(axis=1).tolist()])
 
     def model(self) -> Model:
