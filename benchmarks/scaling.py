@@ -318,7 +318,8 @@ def kills(options):
             done = subprocess.run(
                 [sys.executable, "-c", program], capture_output=True, text=True, check=False
             )
-            said += [json.loads(line) for line in done.stdout.splitlines()]
+            lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+            said += map(json.loads, lines)
             if done.returncode not in (0, -signal.SIGKILL):
                 sys.exit(done.stderr[-3000:])
         say(
@@ -398,6 +399,8 @@ def simulated(costs, *, rows_a_day, n_keys, n_workers, batch_rows, share_open=0.
         "rows_a_day": rows_a_day, "keys": n_keys, "workers": n_workers, "batch_rows": batch_rows,
         "busiest_worker": round(float(work.max()) / interval, 3),
         "driver": round(driver / interval, 3), "keeps_up": not late,
+        # with a core for each of them
+        "most_rows_a_second": round(batch_rows / max(driver, float(work.max()))),
         "seconds_from_arrival": None if late else round(float(np.median(delays)), 2),
         "gigabytes_in_memory": round(open_keys * costs["bytes_in_memory"] / 1e9, 1),
         "gigabytes_on_disk": round(2 * stored / 1e9, 1),
@@ -412,6 +415,13 @@ def simulate(options):
         PROTOTYPES[options.models[0]](), min(options.rows, 40_000), options.keys, 10_000
     )
     say(question="costs", model=options.models[0], load=load(), **found)
+    # to be held against `speed`
+    for batch_rows in options.batch_rows:
+        for n in (1, 2, 3, 4):
+            say(question="predicted", **simulated(
+                found, rows_a_day=10**6, n_keys=options.keys, n_workers=n, batch_rows=batch_rows,
+                share_open=1.0,
+            ))
     for n in (1, 2, 4, 8, 16, 32):
         say(question="simulate", **simulated(
             found, rows_a_day=10**9, n_keys=10**7, n_workers=n, batch_rows=100_000
