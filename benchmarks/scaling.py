@@ -411,8 +411,9 @@ def simulated(costs, *, rows_a_day, n_keys, n_workers, batch_rows, share_open=0.
 
 
 def simulate(options):
+    n_rows = min(options.rows, 40_000)
     found = measured_costs(
-        PROTOTYPES[options.models[0]](), min(options.rows, 40_000), options.keys, 10_000
+        PROTOTYPES[options.models[0]](), n_rows, options.keys, min(10_000, n_rows // 4)
     )
     say(question="costs", model=options.models[0], load=load(), **found)
     # to be held against `speed`

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamtree.base import StreamTree, StreamTreeClassifier, StreamTreeRegressor
+from streamtree.base import StreamClassifier, StreamModel, StreamRegressor
 from streamtree.batches import Batch, label_array, label_list, target_array
 
 __all__ = ["ModelPool", "mean_shares"]
@@ -66,11 +66,11 @@ class ModelPool:
 
     """
 
-    def __init__(self, models: Sequence[StreamTree]) -> None:
+    def __init__(self, models: Sequence[StreamModel]) -> None:
         kinds = {self._kind_of(model) for model in models}
         if len(kinds) != 1:
             raise TypeError("a pool is of classifiers, or of regressors of one number")
-        self._is_classifier = kinds == {StreamTreeClassifier}
+        self._is_classifier = kinds == {StreamClassifier}
         self.models = [copy.deepcopy(model) for model in models]
         self._logs = np.zeros(len(self.models))
         # of the targets: mean and mean square, with the weight behind them
@@ -78,7 +78,7 @@ class ModelPool:
 
     @staticmethod
     def _kind_of(model: Any) -> type:
-        for kind in (StreamTreeClassifier, StreamTreeRegressor):
+        for kind in (StreamClassifier, StreamRegressor):
             if isinstance(model, kind):
                 return kind
         raise TypeError(f"a pool is of classifiers or regressors, got {type(model).__name__}")

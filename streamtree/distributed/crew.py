@@ -101,8 +101,11 @@ class Crew:
         ):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
-        self._own_folder = tempfile.TemporaryDirectory() if folder is None else None
-        self.folder = Path(folder if folder is not None else self._own_folder.name).resolve()  # type: ignore[union-attr]
+        self._own_folder = None
+        if folder is None:
+            self._own_folder = tempfile.TemporaryDirectory()
+            folder = self._own_folder.name
+        self.folder = Path(folder).resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
         _check_description(self.folder / "models.json", {**description, "workers": n_workers})
         self._make_worker = make_worker

@@ -102,8 +102,9 @@ def as_rows(y: Any, n_rows: int, model: StreamModel) -> Any:
 
 def described(shape: str, model: StreamModel) -> dict[str, Any]:
     """What must be the same when a folder is used again."""
-    parameters = {name: encoded(value, name) for name, value in model._get_params().items()}
-    return {"shape": shape, "class": type(model).__name__, "parameters": parameters}
+    name, given, _, _ = model._file_parts(None)
+    parameters = {key: encoded(value, key) for key, value in given.items()}
+    return {"shape": shape, "class": name, "parameters": parameters}
 
 
 def _bar(progress: bool, position: int) -> Any:
