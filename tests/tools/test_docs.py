@@ -109,7 +109,7 @@ def _flights(tmp_path):
 
 
 @pytest.mark.usefixtures("_flights")
-@pytest.mark.parametrize("page", with_code())
+@pytest.mark.parametrize("page", list(with_code()))
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names, said = {"__name__": "page"}, None

@@ -1,0 +1,266 @@
+"""The forests by their defaults, beside every other forest and beside batch learners.
+
+    python benchmarks/accuracy.py run --learners "Forest*" forest batch ours
+    python benchmarks/forests.py standings
+    python benchmarks/forests.py loss trees
+
+`standings` reads the table that `accuracy.py run` fills. `loss` measures log losses beside those of
+the model tree, `trees` accuracy and time by the number of randomised trees; both over the first
+rows of every set that classifies.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gate_streams as streams
+import numpy as np
+from accuracy import RESULTS
+from contestants import CONTESTANTS, MOA_FORESTS
+from gate import Standings, strongest
+from gate_runs import Result, marks
+from numpy.typing import NDArray
+from report import Report, short, versions
+from scores import read
+
+from streamtree import ForestClassifier, ModelTreeClassifier
+
+CLASSIFIER, REGRESSOR = "ForestClassifier", "ForestRegressor"
+# so many rows where batch learners are compared, and where losses are measured
+ROWS = 12_000
+
+RIVALS = (
+    *(f"MOA {name}(10)" for name in MOA_FORESTS), "river AMF(10)", "river ARF(10)",
+)  # fmt: skip
+LARGE_RIVALS = tuple(f"MOA {name}(100)" for name in MOA_FORESTS)
+
+# by set: the accuracy to reach over all rows, of the last ones over the first 30,000
+FLOORS = {
+    "covtype_kaggle15k": 0.81, "letter": 0.90, "pendigits": 0.979, "segment": 0.957,
+    "magic": 0.866, "banana": 0.892, "poker_train25k": 0.54, "nycflights13_dest": 0.975,
+    "powersupply": 0.165, "kr_vs_kp": 0.977, "sick": 0.976, "skin_segmentation": 0.998,
+    "elec2": 0.925, "nycflights13_delay": 0.705, "nursery": 0.983, "page_blocks": 0.968,
+    "spambase": 0.938, "optdigits": 0.968, "splice": 0.947, "waveform5000": 0.855,
+    "adult_train32k": 0.854, "connect4_2class": 0.84, "car": 0.943, "moving_squares": 0.95,
+    "covtype100k": 0.90, "airlines": 0.735, "agrawal": 0.999,
+}  # fmt: skip
+R2_FLOORS = {
+    "bike_sharing_hour": 0.91, "cal_housing": 0.752, "concrete": 0.812,
+    "winequality_white": 0.42, "kin8nm": 0.735, "elevators": 0.866, "cpu_act": 0.96, "mv": 0.997,
+    "diamonds": 0.97, "kings_county": 0.847, "abalone": 0.518, "puma8NH": 0.648,
+    "ailerons": 0.83, "2dplanes": 0.942, "pol": 0.968,
+}  # fmt: skip
+# sets of which the floors are about so many rows
+FIRST_ROWS = dict.fromkeys(("moving_squares", "covtype100k", "airlines", "agrawal"), 30_000)
+R2_ROWS = 20_000
+
+
+def second_half(result: Result) -> float:
+    """The score over the later half of the first ROWS rows, of all where there are fewer."""
+    at = marks(result.of)
+    last = min(ROWS, result.of)
+    half = min(at, key=lambda mark: abs(mark - last / 2))
+    whole, before = result.at(last), result.at(half)
+    return (whole * last - before * half) / (last - half)
+
+
+def _ahead(
+    report: Report, table: Standings, ours: str, rivals: Sequence[str], text: str, share: float,
+    least: float = 0.0,
+) -> None:
+    """A table of leads over the best of some rivals, and on how many sets there is one."""
+    rows, won = [], 0
+    for name, results in table.by_set.items():
+        found = strongest(results, ours, rivals)
+        if found is None or results[ours].failure:
+            continue
+        rival, score, theirs = found
+        won += score - theirs > least
+        rows.append(
+            [name, f"{score:.4f}", f"{theirs:.4f}", f"{score - theirs:+.4f}", rival]
+        )
+    rows.sort(key=lambda row: float(row[3]))
+    report.table(["set", "ours", "theirs", "lead", "best rival"], rows)
+    is_met = won >= share * len(rows) if rows else None
+    report.goal(f"{text} on {share:.0%} of the sets", f"{won} of {len(rows)}", is_met)
+
+
+def _of_group(table: Standings, ours: str, group: str) -> list[str]:
+    return [
+        one for one in table.learners if CONTESTANTS[one].group == group
+        and not one.startswith("Forest") and one != ours
+    ]  # fmt: skip
+
+
+def _batches(report: Report, table: Standings, ours: str) -> None:
+    """Beside batch learners that are trained again, over the second half of the first rows."""
+    for rival in _of_group(table, ours, "batch"):
+        leads = {
+            name: second_half(results[ours]) - second_half(results[rival])
+            for name, results in table.by_set.items()
+            if rival in results and results[rival].rows >= min(ROWS, results[rival].of)
+            and not results[ours].failure
+        }  # fmt: skip
+        if not leads:
+            report.goal(f"beside {rival}", "-", None)
+            continue
+        worst = sorted(leads.items(), key=lambda item: item[1])[:6]
+        report.note(", ".join(f"{name} {lead:+.4f}" for name, lead in worst))
+        ahead = sum(lead > 0 for lead in leads.values())
+        near = sum(lead > -0.005 for lead in leads.values())
+        mean = statistics.mean(leads.values())
+        n = len(leads)
+        if "RandomForest" in rival:
+            report.goal(f"ahead of {rival} on 70 %", f"{ahead} of {n}", ahead >= 0.7 * n)
+            report.goal(f"within .005 of {rival} on 88 %", f"{near} of {n}", near >= 0.88 * n)
+            report.goal(f"mean lead over {rival} >= .015", f"{mean:+.4f}", mean >= 0.015)
+        else:
+            report.goal(
+                f"not behind {rival} on the mean", f"{mean:+.4f}, ahead on {ahead} of {n}",
+                mean >= 0.0,
+            )
+
+
+def _costs(report: Report, table: Standings) -> None:
+    """Time and memory, and time as a share of other forests'."""
+    time_of = partial(table.median, what="microseconds")
+    ours = time_of(CLASSIFIER)
+    if ours is None:
+        report.goal("time", "-", None)
+        return
+    report.goal("median time <= 40 us a row", short(ours), ours <= 40)
+    for rival, share in (("MOA SRP(10)", 1 / 5), ("river AMF(10)", 1 / 20)):
+        theirs = time_of(rival)
+        text = f"median time <= {share:g} of that of {rival}"
+        if theirs is None:
+            report.goal(text, "-", None)
+        else:
+            report.goal(text, f"{short(ours)} of {short(theirs)} us", ours <= share * theirs)
+    size = table.median(CLASSIFIER, "bytes")
+    report.goal("median size <= 20 MB", short((size or math.nan) / 1e6), (size or 9e9) <= 20e6)
+
+
+def _floors(
+    report: Report, table: Standings, ours: str, floors: Mapping[str, float],
+    first_rows: Callable[[str], int],
+) -> None:
+    for name, floor in floors.items():
+        result = table.by_set.get(name, {}).get(ours)
+        text = f"{name} >= {floor:g}"
+        if result is None or result.failure:
+            report.goal(text, "-", None)
+            continue
+        score = result.at(min(result.rows, first_rows(name)))
+        report.goal(text, f"{score:.4f}", score >= floor)
+
+
+def standings(report: Report, options: argparse.Namespace) -> None:
+    """What the table of the accuracy gate says of forests."""
+    table = read(options.results)
+    labels = Standings.of(table, classifies=True)
+    report.begin("classification", "accuracy over the rows that both saw")
+    _ahead(report, labels, CLASSIFIER, RIVALS, "ahead of the best forest of ten", 36 / 39)
+    _ahead(report, labels, CLASSIFIER, LARGE_RIVALS, "ahead of MOA's forests of 100", 30 / 39)
+    _ahead(
+        report, labels, CLASSIFIER, _of_group(labels, CLASSIFIER, "ours"),
+        "not behind our best tree by more than .003", 35 / 39, least=-0.003,
+    )  # fmt: skip
+    _batches(report, labels, CLASSIFIER)
+    _floors(report, labels, CLASSIFIER, FLOORS, lambda name: FIRST_ROWS.get(name, 10**9))
+    _costs(report, labels)
+    numbers = Standings.of(table, classifies=False)
+    report.begin("regression", "R2 over the rows that both saw")
+    _ahead(
+        report, numbers, REGRESSOR, _of_group(numbers, REGRESSOR, "ours"),
+        "not behind the best member by more than .005", 18 / 20, least=-0.005,
+    )  # fmt: skip
+    peers = [one for one in numbers.learners if CONTESTANTS[one].group in ("tree", "forest")]
+    _ahead(report, numbers, REGRESSOR, peers, "ahead of the best peer", 18 / 20)
+    _batches(report, numbers, REGRESSOR)
+    _floors(report, numbers, REGRESSOR, R2_FLOORS, lambda name: R2_ROWS)
+
+
+def tested(model: Any, stream: streams.Stream, rows: int) -> tuple[float, float, float]:
+    """Accuracy, log loss and microseconds a row of a classifier by dicts."""
+    hits, losses, seconds = 0, 0.0, 0.0
+    for x, y in zip(stream.rows[:rows], stream.targets, strict=False):
+        began = time.perf_counter()
+        shares = model.predict_proba_one(x)
+        model.learn_one(x, y)
+        seconds += time.perf_counter() - began
+        if shares:
+            hits += max(shares, key=shares.__getitem__) == y
+        losses -= math.log(max(shares.get(y, 0.0), 1e-15)) if shares else math.log(1e-15)
+    n = min(rows, len(stream))
+    return hits / n, losses / n, 1e6 * seconds / n
+
+
+def means_over(
+    makers: Mapping[str, Callable[[], Any]], sets: Sequence[str], rows: int
+) -> dict[str, NDArray[Any]]:
+    """By name, the means over sets of what `tested` gives."""
+    found: dict[str, list[Any]] = {name: [] for name in makers}
+    for one in sets:
+        stream = streams.stream(one)
+        for name, make in makers.items():
+            found[name].append(tested(make(), stream, rows))
+    return {name: np.mean(each, axis=0) for name, each in found.items()}
+
+
+def loss(report: Report, options: argparse.Namespace) -> None:
+    """Log losses beside those of the model tree."""
+    report.begin("loss", f"means over {len(options.sets)} sets, first {options.rows:,} rows")
+    found = means_over(
+        {"ModelTreeClassifier": ModelTreeClassifier, CLASSIFIER: ForestClassifier},
+        options.sets, options.rows,
+    )  # fmt: skip
+    report.table(
+        ["learner", "accuracy", "log loss"],
+        [[name, f"{score[0]:.4f}", f"{score[1]:.4f}"] for name, score in found.items()],
+    )
+    ratio = found[CLASSIFIER][1] / found["ModelTreeClassifier"][1]
+    report.goal("mean log loss <= .78 of the model tree's", f"{ratio:.3f}", ratio <= 0.78)
+
+
+def trees(report: Report, options: argparse.Namespace) -> None:
+    """Accuracy by time."""
+    report.begin("trees", f"means over {len(options.sets)} sets, first {options.rows:,} rows")
+    makers = {str(n): partial(ForestClassifier, n_trees=n) for n in (0, 3, 10, 30, 100)}
+    report.table(
+        ["n_trees", "accuracy", "log loss", "us a row"],
+        [
+            [name, f"{score[0]:.4f}", f"{score[1]:.4f}", short(score[2])]
+            for name, score in means_over(makers, options.sets, options.rows).items()
+        ],
+    )
+
+
+SECTIONS = {section.__name__: section for section in (standings, loss, trees)}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the sections that the command line names, all by default."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("sections", nargs="*", help=f"of {', '.join(SECTIONS)}")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
+    parser.add_argument("--sets", nargs="+", default=list(streams.CLASSES), metavar="NAME")
+    parser.add_argument("--rows", type=int, default=ROWS)
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.sections if name not in SECTIONS]:
+        parser.error(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
+    print(versions())
+    report = Report()
+    for name in options.sections or SECTIONS:
+        SECTIONS[name](report, options)
+    report.end()
+
+
+if __name__ == "__main__":
+    main()
