@@ -290,7 +290,7 @@ def test_nothing_leaks(estimator, params):
             for x, target in zip(rows, y):
                 model.learn_one(x, target)
             model = pickle.loads(pickle.dumps(model))
-        for _ in range(5):
+        for _ in range(15):
             cycle()
         gc.collect()
         before = resident_bytes()
