@@ -282,7 +282,7 @@ def test_nothing_leaks(estimator, params):
         X, y = stream_of(estimator, 1000)
         batch, rows = as_batch(y), as_dicts(X[:100])
         def cycle():
-            model = estimator(**{params!r})
+            model = estimator(**pickle.loads({pickle.dumps(params)!r}))
             for _ in range(10):
                 model.learn_many(X, batch)
                 model.predict_many(X)
