@@ -7,7 +7,7 @@ from pathlib import Path
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
-# STREAMTREE_DEBUG=1 gives the checked build: bounds and assertion checks, line tracing, symbols.
+# STREAMTREE_DEBUG=1 gives the checked build: bounds and assertion checks, symbols.
 DEBUG = os.environ.get("STREAMTREE_DEBUG", "0") not in ("", "0")
 # STREAMTREE_SANITIZE=address,undefined (or thread) builds with sanitizers, see tests/attack.
 SANITIZERS = os.environ.get("STREAMTREE_SANITIZE", "")
@@ -24,7 +24,6 @@ DIRECTIVES = {
     "initializedcheck": DEBUG,
     "cdivision": True,
     "embedsignature": True,
-    "linetrace": DEBUG,
 }
 
 LINKED: list[str] = []
@@ -44,7 +43,7 @@ else:
         LINKED = ["-s"]
 
 MACROS = [("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")]
-MACROS += [("CYTHON_TRACE_NOGIL", "1")] if DEBUG else [("CYTHON_WITHOUT_ASSERTIONS", None)]
+MACROS += [] if DEBUG else [("CYTHON_WITHOUT_ASSERTIONS", None)]
 
 extensions = [
     Extension(
