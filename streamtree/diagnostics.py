@@ -67,9 +67,27 @@ def _classifier(model: Any) -> StreamTreeClassifier:
     return model
 
 
+def _tree(model: StreamTreeClassifier) -> dict[str, Any]:
+    """The state of the tree that speaks: of a label tree with groups, with tables of classes."""
+    tree = model.snapshot()["tree"]
+    if "whole" not in tree:
+        return tree  # type: ignore[no-any-return]
+    if tree["is_whole"]:
+        return tree["whole"][0]  # type: ignore[no-any-return]
+    groups = tree["labels"]["group"]
+    order = np.argsort(groups, kind="stable")[(groups < 0).sum() :]
+    counts = np.bincount(groups[order], minlength=len(tree["nodes"]))
+    classes = {
+        "starts": np.append(0, np.cumsum(counts)),
+        "keys": order,
+        "records": tree["labels"]["weight"][order, None],
+    }
+    return {**tree, "classes": classes}
+
+
 def _leaves(model: StreamTreeClassifier) -> tuple[Leaves, NDArray[np.int64]]:
     """What the leaves of a model hold, and the depth of each."""
-    tree = _classifier(model).snapshot()["tree"]
+    tree = _tree(_classifier(model))
     if "classes" in tree:
         # records begin with the weight of the class
         is_leaf = tree["links"]["left"] < 0
@@ -187,7 +205,7 @@ def split_counts(
             "model must be a LOMTreeClassifier or a ModelTreeClassifier, "
             f"got {type(model).__name__}"
         )
-    tree = model.snapshot()["tree"]
+    tree = _tree(model)
     links = tree["links"]
     node = check_integer("node", node, at_least=0, at_most=len(links) - 1)
     if links["left"][node] < 0:

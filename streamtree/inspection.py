@@ -14,10 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from streamtree._core.stream.encoding import KNOTS
 from streamtree._core.stream.features import Category
 
 __all__ = ["NodeView", "column_text", "feature_of", "feature_text", "short"]
 
+# from the first knot of a column to the last one, in deviations
+KNOT_RANGE = 3.5
 # How many (leaf, probe, output) triples importances ask for: a few seconds. Where there are more,
 # the heaviest leaves stand for all.
 _MOST_ASKED = 2 * 10**7
@@ -492,6 +495,46 @@ def voting_leaves(
             },
         }
     return leaves
+
+
+def groups(state: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """What is said of groups of labels, by node: each label by its share of the examples."""
+    tree, names = state["tree"], state["labels"]
+    leaves: dict[int, dict[str, Any]] = {
+        node: {"weight": float(tree["nodes"]["weight"][node]), "prediction": None, "shares": {}}
+        for node in (tree["links"]["left"] < 0).nonzero()[0].tolist()
+    }
+    records = tree["labels"]
+    for number in np.argsort(-records["weight"], kind="stable").tolist():
+        node, weight = int(records["group"][number]), float(records["weight"][number])
+        if node < 0:
+            continue
+        leaf = leaves[node]
+        if leaf["prediction"] is None:
+            leaf["prediction"] = names[number]
+        if weight > 0.0:
+            leaf["shares"][names[number]] = weight / leaf["weight"]
+    return leaves
+
+
+def side_tests(state: Mapping[str, Any]) -> dict[int, NodeTest]:
+    """The tests of a label tree: of a piecewise linear part the mean slope is shown."""
+    tree, names = state["tree"], state["features"]
+    tests = {}
+    for node in (tree["links"]["left"] >= 0).nonzero()[0].tolist():
+        linear, knots = tree["tests"][node]["linear"], tree["tests"][node]["knots"]
+        weights = dict(zip(linear["keys"].tolist(), linear["records"][:, 0].tolist(), strict=True))
+        offset = weights.pop(0, 0.0)
+        slopes = {key - 1: weight for key, weight in weights.items()}
+        rises = zip(knots["keys"].tolist(), knots["records"][:, 0].tolist(), strict=True)
+        for key, weight in rises:
+            column, knot = divmod(key, KNOTS)
+            if knot in (0, KNOTS - 1):
+                rise = weight if knot else -weight
+                slopes[column] = slopes.get(column, 0.0) + rise / KNOT_RANGE
+        strengths = {names[column]: slope for column, slope in sorted(slopes.items())}
+        tests[node] = NodeTest(linear_test(strengths, offset), strengths, ("<= 0", "> 0"))
+    return tests
 
 
 def binary_views(

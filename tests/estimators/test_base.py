@@ -44,6 +44,7 @@ BAD_PARAMETERS = {
     "leaf_model": (["", "Model", "softmax"], [0, None, b"model"]),
     "leaf_learning_rate": ([0, -1.0, 1001, math.nan, math.inf], NOT_NUMBERS),
     "max_leaf_classes": ([1, 0, 257, 2**70], [*NOT_NUMBERS, 2.0, math.nan]),
+    "beam": ([0, -1, 65, 2**70], [*NOT_NUMBERS, 2.0, math.nan]),
     "max_bytes": (
         [-1, 0, 100, 2**18 - 1, 2**62 + 1], [True, np.True_, "1", [1.0], 1j, 2.0, math.nan],
     ),
@@ -67,6 +68,7 @@ ALLOWED = {
     "leaf_model": ["'majority'", "'model'"],
     "leaf_learning_rate": ["above 0", "at most 1000"],
     "max_leaf_classes": ["2", "256"],
+    "beam": ["1", "64"],
     "max_bytes": ["262144", str(2**62), "bytes"],
     "seed": ["0", str(2**64 - 1)],
 }
@@ -293,9 +295,15 @@ TRIPS = {
 
 
 @pytest.mark.parametrize("trip", TRIPS)
-@pytest.mark.parametrize("params", [{}, {"algorithm": "paper", "learning_rate": 0.01, "seed": 1}])
+@pytest.mark.parametrize(
+    "params",
+    [
+        {}, {"leaf_model": "majority"},
+        {"algorithm": "paper", "learning_rate": 0.01, "seed": 1},
+    ],
+)  # fmt: skip
 def test_learning_goes_on_as_if_there_had_been_no_trip(trip, params):
-    rows, labels = changing_rows(600, classes=6)
+    rows, labels = changing_rows(600, classes=12)
     params = {"grace_period": 5, "max_splits": 8, "swap_resistance": 1, **params}
     params["max_leaf_classes"] = 3
     straight, traveller = LOMTreeClassifier(**params), LOMTreeClassifier(**params)
@@ -348,20 +356,26 @@ def test_a_clone_is_new(estimator):
         assert pickle.dumps(clone) == pickle.dumps(model)
 
 
-def test_a_snapshot_is_a_copy():
-    model = blob_model()
+def spoil(part):
+    """Change all arrays, and all lists, in some part of a state."""
+    if isinstance(part, np.ndarray):
+        part[...] = np.zeros((), dtype=part.dtype)
+    elif isinstance(part, dict):
+        for value in part.values():
+            spoil(value)
+    elif isinstance(part, list):
+        for value in part:
+            spoil(value)
+        part.append("more")
+
+
+@pytest.mark.parametrize("params", [{}, {"leaf_model": "majority"}, {"max_leaf_classes": 2}])
+def test_a_snapshot_is_a_copy(params):
+    model = blob_model(**params)
     before = pickle.dumps(model)
     state = model.snapshot()
-    state["labels"].clear()
-    state["features"].append("more")
-    tree = state["tree"]
-    for part in (tree["nodes"], tree["links"], state["scaler"]["columns"]):
-        part[:] = np.zeros(1, dtype=part.dtype)
-    for part in ("models", "classes"):
-        tree[part]["records"][:] = 0.0
-    for part in tree["leaves"]["models"]:
-        part["linear"]["records"][:] = 0.0
-    tree["searches"].clear()
+    assert len(state["tree"]["nodes"]) > 1 or len(state["tree"]["whole"][0]["nodes"]) > 1
+    spoil(state)
     assert pickle.dumps(model) == before
     model.labels.clear()
     assert pickle.dumps(model) == before

@@ -55,7 +55,7 @@ def messy_csr(X, kind, rng):
 
 
 PARAMS = [
-    {"grace_period": 5, "max_leaf_classes": 4},
+    {"grace_period": 5, "max_leaf_classes": 2},
     {"algorithm": "paper", "learning_rate": 1e-4, "max_splits": 9, "swap_resistance": 1},
     {"loss": "logistic", "seed": 3, "grace_period": 5, "max_splits": 4, "swap_resistance": 1,
      "max_leaf_classes": 3},

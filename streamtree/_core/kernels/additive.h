@@ -182,6 +182,27 @@ STREAMTREE_CLONES void streamtree_train(
 #endif
 }
 
+/* One AdaGrad step of n records with a sum of squared gradients for every weight, `apart` numbers
+   behind it, to which `offset` is added; a slot of -1 has no record. */
+STREAMTREE_CLONES void streamtree_train_each(
+    float *records, size_t width, int apart, const int32_t *slots, const float *inputs,
+    ptrdiff_t n, float rate, float offset, const float *slopes, int n_scores)
+{
+    for (ptrdiff_t i = 0; i < n; i++) {
+        if (slots[i] < 0)
+            continue;
+        float *weights = records + (size_t) slots[i] * width;
+        float *squares = weights + apart;
+        const float input = inputs[i];
+        for (int s = 0; s < n_scores; s++) {
+            const float gradient = slopes[s] * input;
+            const float sum = squares[s] + gradient * gradient;
+            squares[s] = sum;
+            weights[s] -= rate * gradient / sqrtf(sum + offset);
+        }
+    }
+}
+
 /* Count n values of one class, whose count is `apart` numbers behind its log in every record, and
    make the logs anew. `logs` is scratch. */
 static inline void streamtree_count(

@@ -49,10 +49,10 @@ def find_ways(Learner learner, x):
     try:
         row = row_of(learner, x)
         ways = [
-            (node, score, share, told(learner, node, row) if score is None else None)
+            (node, score, share, told(learner, node or 0, row) if score is None else None)
             for node, score, share in learner.tree.ways(&row.row, row.scratch)
         ]
-        if sum(score is None for _, score, _, _ in ways) > 1:
+        if sum(score is None for _, score, _, _ in ways) > 1 and ways[len(ways) - 1][0] is not None:
             ways.append((None, None, 1.0, told(learner, 0, row)))
         return ways
     finally:

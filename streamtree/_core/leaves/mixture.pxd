@@ -54,6 +54,7 @@ cdef class MixtureLeaves(LeafModels):
     cdef double mean_norm       # of the rows in parts
     cdef double rows
 
+    cdef const ModelState* common(self) noexcept nogil
     cdef ExpertOutputs* outputs(self, int32_t node, const Row* row, Scratch* scratch) noexcept nogil
     cdef void look_at(self, Parts* parts, const Row* row, Scratch* scratch, int i) noexcept nogil
     cdef void mix(self, int32_t node, ExpertOutputs* outputs) noexcept nogil

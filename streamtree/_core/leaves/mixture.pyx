@@ -155,6 +155,13 @@ cdef class MixtureLeaves(LeafModels):
         release(self.states[node])
         self.states[node] = NULL
 
+    cdef const ModelState* common(self) noexcept nogil:
+        """The model that numbers the classes for all leaves, unless they were too many for it."""
+        cdef int32_t node = 0
+        while self.states[node] == NULL:
+            node += 1
+        return top_of(self.states[node])
+
     # -------------------------------------------------------------------------- prediction
 
     cdef inline void look_at(self, Parts* parts, const Row* row, Scratch* scratch,

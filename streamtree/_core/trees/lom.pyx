@@ -11,22 +11,16 @@ from streamtree._core.kernels.losses cimport loss_reach, loss_slope
 from streamtree._core.kernels.rng cimport random_sign
 from streamtree._core.kernels.significance cimport chi_squared_quantile, log_ratio
 from streamtree._core.leaves.explanation cimport Explanation, columns_of, pushing, weighted
-from streamtree._core.leaves.leaf cimport LeafModels
-from streamtree._core.splits.scoretest cimport (
-    Candidate, Residuals, SplitFinder, SplitSearch, exported_search, import_search,
-)
 from streamtree._core.store.links cimport ROOT, Link, TreeLinks
 from streamtree._core.store.memory cimport prefetch
 from streamtree._core.store.budget cimport (
-    counted_lines, counted_zeros, give_back, may_grow, spacious,
+    counted_lines, give_back, may_grow, spacious,
 )
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
     Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
     table_prefetch, table_reserve, table_sorted_slots,
 )
-from streamtree._core.stream.context cimport Context
-from streamtree._core.stream.encoding cimport encoded_value
 from streamtree._core.stream.inputs cimport add_absent, find_inputs
 from streamtree._core.stream.row cimport (
     PLAIN, STANDARD, Example, Prediction, Row, Scratch, View,
@@ -35,7 +29,6 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.splits.scoretest import check_searches
 from streamtree._core.store.links import check_links
 from streamtree._core.store.state import check_counts, check_finite, require
 from streamtree._core.store.tables import check_tables
@@ -93,10 +86,6 @@ cdef struct LomNode:
     double next_test            # the `trained` at which a leaf next asks whether to split
     int32_t majority            # the class of most votes; at a new leaf, what its parent says
     int32_t n_classes           # classes met by the last test
-    int32_t has_model           # the leaf predicts with a model
-    int32_t column              # of a split at a threshold, else -1: the test is linear
-    float threshold
-    int32_t unused              # keeps the struct free of hidden padding
 
 
 cdef struct Node:
@@ -104,7 +93,6 @@ cdef struct Node:
     Table model                 # column -> weight, sum of squared gradients
     LomNode stats
     Table classes               # of a leaf: class -> ClassRecord
-    SplitSearch* search         # of a leaf with a model, but the root
 
 
 cdef inline double share_right(const ClassRecord* record, double overall) noexcept nogil:
@@ -125,8 +113,6 @@ cdef class LomTree(Tree):
     """
 
     cdef TreeLinks tree
-    cdef LeafModels leaves      # None: leaves predict their majority
-    cdef SplitFinder finder     # of thresholds, where leaves have models
     cdef Node* nodes
     cdef void* node_block       # the memory in which they lie
     cdef int32_t capacity
@@ -147,48 +133,27 @@ cdef class LomTree(Tree):
     cdef double split_z
     cdef StepRule rule          # for the example at hand
 
-    def __cinit__(self, LeafModels leaves, *, bint paper, int loss, seed, **settings):
+    def __cinit__(self, *, bint paper, int loss, seed, **settings):
         self.paper = paper
         self.loss = loss
         self.is_seeded = seed is not None
         self.seed = 0 if seed is None else seed
         self.views = PLAIN if paper else STANDARD
         self.label_bytes = LABEL_BYTES
-        self.leaves = leaves
-        self.finder = SplitFinder(self.seed)
-        if leaves is not None:
-            self.has_leaf_models = True
-            self.views |= leaves.views
-            self.memo_size = leaves.memo_size
-        self._set(**settings)
+        self.configure(**settings)
         self.tree = self.frame = TreeLinks()
         self._reserve(1)
         self._clear(ROOT, -1)
 
-    def _set(self, *, Py_ssize_t max_splits, double swap_resistance, double learning_rate,
-             double decay, double grace_period, double delta, double split_z):
+    def configure(self, *, Py_ssize_t max_splits, double swap_resistance, double learning_rate,
+                  double decay, double grace_period, double split_z):
+        """Set what may change while the tree grows."""
         self.max_splits = max_splits
         self.swap_resistance = swap_resistance
         self.learning_rate = learning_rate
         self.decay = decay
         self.grace_period = grace_period
         self.split_z = split_z
-        self.finder.configure(grace_period=grace_period, delta=delta)
-
-    def configure(self, *, leaves, **settings):
-        """Set what may change while the tree grows; `leaves` are the settings of the models."""
-        self._set(**settings)
-        if self.leaves is not None:
-            self.leaves.configure(**leaves)
-
-    cdef int bind(self, Context context) except -1:
-        Tree.bind(self, context)
-        self.finder.context = context
-        if self.leaves is not None:
-            self.leaves.bind(context)
-            if self.tree.size == 1 and not self.nodes[ROOT].stats.has_model:
-                self._open_model(ROOT, -1)
-        return 0
 
     def __dealloc__(self):
         cdef int32_t node, label
@@ -196,7 +161,6 @@ cdef class LomTree(Tree):
             for node in range(self.tree.size if self.capacity else 0):
                 table_free(&self.nodes[node].model)
                 table_free(&self.nodes[node].classes)
-                give_back(self.nodes[node].search)
         give_back(self.node_block)
         for label in range(self.n_trails):
             table_free(&self.trails[label].passages)
@@ -211,8 +175,6 @@ cdef class LomTree(Tree):
         )
         memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
         self.capacity = capacity
-        if self.leaves is not None:
-            self.leaves.reserve(capacity)
         return 0
 
     cdef int _reserve_trails(self, int32_t size) except -1 nogil:
@@ -231,13 +193,9 @@ cdef class LomTree(Tree):
         """SetNode of the paper, at birth and when a node is recycled: nothing old survives."""
         table_free(&self.nodes[node].model)
         table_free(&self.nodes[node].classes)
-        give_back(self.nodes[node].search)
         memset(&self.nodes[node], 0, sizeof(Node))
-        if self.leaves is not None:
-            self.leaves.clear(node)
         self.nodes[node].stats.majority = majority
         self.nodes[node].stats.next_test = self.grace_period
-        self.nodes[node].stats.column = -1
 
     # ----------------------------------------------------------------- one example
 
@@ -313,15 +271,12 @@ cdef class LomTree(Tree):
                     trail.nodes[depth] = node
             depth += 1
             if self.tree.links[node].left < 0:
-                if out != NULL and self.leaves is None:
+                if out != NULL:
                     self._say(node, out)
                     out = NULL
-                if self._learn_leaf(node, row, example, scratch, out):
+                if self._learn_leaf(node, view, example, scratch):
                     break
                 # by the paper's algorithm a leaf that splits goes on as an inner node
-            if self.nodes[node].stats.column >= 0:
-                node = self._child(node, self._is_above(node, row))
-                continue
             is_right = self._train(
                 node, self._passage(node, label), view, example, scratch, &before
             ) > 0.0
@@ -336,10 +291,6 @@ cdef class LomTree(Tree):
 
     cdef inline int32_t _child(self, int32_t node, bint is_right) noexcept nogil:
         return self.tree.links[node].right if is_right else self.tree.links[node].left
-
-    cdef inline bint _is_above(self, int32_t node, const Row* row) noexcept nogil:
-        cdef const LomNode* stats = &self.nodes[node].stats
-        return encoded_value(row, stats.column) > stats.threshold
 
     cdef inline void _set_rule(self) noexcept nogil:
         """How to step on the example at hand."""
@@ -396,19 +347,12 @@ cdef class LomTree(Tree):
             stats.majority_votes = record.votes
             stats.majority = label
 
-    cdef bint _learn_leaf(self, int32_t node, const Row* row, const Example* example,
-                          Scratch* scratch, Prediction* out) except -1 nogil:
-        """Learn an example at a leaf; returns False if the leaf split and the example goes on.
-
-        `out` is NULL unless the leaf may have a model; then what it says is written to it. A leaf
-        with a model splits at a threshold where that errs differently on either side; only the
-        root has a linear test as well, for the first split is always one.
-        """
+    cdef bint _learn_leaf(self, int32_t node, const View* view, const Example* example,
+                          Scratch* scratch) except -1 nogil:
+        """Learn an example at a leaf; returns False if the leaf split and the example goes on."""
         cdef LomNode* stats = &self.nodes[node].stats
         cdef ClassRecord* record
         cdef double before
-        if self.leaves is not None:
-            self._learn_model(node, row, example, scratch, out)
         record = self._class_record(node, example.label)
         self._vote(node, record, example.label, example.weight)
         if self.paper:
@@ -417,13 +361,10 @@ cdef class LomTree(Tree):
             self._resize(node, stats.size + example.weight)
             return True
         self._resize(node, stats.votes)
-        if stats.has_model and node != ROOT:
-            self._search(node, row, example, scratch)
-            return True
         if not self._has_nodes(node) and not self._is_swap_worth(node, ROOT):
             return True
         # A leaf trains its test before it splits, so that there is something to judge.
-        self._train(node, &record.passage, self._view(row), example, scratch, &before)
+        self._train(node, &record.passage, view, example, scratch, &before)
         if before > 0.0:
             record.right += example.weight
             stats.right += example.weight
@@ -433,62 +374,6 @@ cdef class LomTree(Tree):
             if self._separates_classes(node):
                 self._split(node)
         return True
-
-    cdef int _learn_model(self, int32_t node, const Row* row, const Example* example,
-                          Scratch* scratch, Prediction* out) except -1 nogil:
-        """Let the model of a leaf learn, until there are too many classes for it."""
-        cdef LomNode* stats = &self.nodes[node].stats
-        if not stats.has_model:
-            if out != NULL:
-                self._say(node, out)
-            return 0
-        if out != NULL:
-            self._say_model(node, row, scratch, out)
-        if not self.leaves.learn(node, row, example, scratch, NULL):
-            self._drop_model(node)
-        return 0
-
-    cdef void _drop_model(self, int32_t node) noexcept nogil:
-        self.leaves.clear(node)
-        give_back(self.nodes[node].search)
-        self.nodes[node].search = NULL
-        self.nodes[node].stats.has_model = False
-
-    cdef int _open_model(self, int32_t node, int32_t parent) except -1 nogil:
-        """Give a leaf a model, that of its parent if there is one, as long as there is room."""
-        cdef bint clones = parent >= 0 and self.nodes[parent].stats.has_model
-        if parent >= 0 and not may_grow(
-            sizeof(SplitSearch) + (self.leaves.bytes_of(parent) if clones else 0)
-        ):
-            return 0
-        if clones:
-            self.leaves.clone(parent, node)
-        else:
-            self.leaves.open(node)
-        self.nodes[node].stats.has_model = True
-        if node != ROOT:
-            self.nodes[node].search = <SplitSearch*> counted_zeros(sizeof(SplitSearch))
-        return 0
-
-    cdef int _search(self, int32_t node, const Row* row, const Example* example,
-                     Scratch* scratch) except -1 nogil:
-        """Let a leaf with a model look for a threshold, and split there once it is found."""
-        cdef SplitSearch* search = self.nodes[node].search
-        cdef Residuals residuals
-        cdef const Candidate* best
-        cdef Candidate found
-        self.leaves.residuals(node, scratch, &residuals)
-        if residuals.n == 0:
-            return 0
-        self.finder.watch(search, node, row, &residuals, example.weight)
-        best = self.finder.found(search)
-        if best == NULL or not may_grow(2 * (self.leaves.bytes_of(node) + sizeof(SplitSearch))):
-            return 0
-        found = best[0]
-        if self._split(node, found.weight / search.watched):
-            self.nodes[node].stats.column = found.column
-            self.nodes[node].stats.threshold = found.threshold
-        return 0
 
     cdef double _train(self, int32_t node, Passage* passage, const View* view,
                        const Example* example, Scratch* scratch,
@@ -632,11 +517,8 @@ cdef class LomTree(Tree):
         self.tree.attach(node, left[0], right[0])
         return True
 
-    cdef bint _split(self, int32_t node, double share=-1.0) except -1 nogil:
-        """Split a leaf; returns whether it got children.
-
-        `share` is that of all classes that goes right, or -1: each by the leaf's linear test.
-        """
+    cdef bint _split(self, int32_t node) except -1 nogil:
+        """Split a leaf; returns whether it got children."""
         cdef int32_t left, right
         if not self._find_children(node, &left, &right):
             return False
@@ -644,17 +526,12 @@ cdef class LomTree(Tree):
             self.nodes[left].stats.size = floor(0.5 * self.nodes[node].stats.size)
             self.nodes[right].stats.size = self.nodes[node].stats.size - self.nodes[left].stats.size
         else:
-            self._bequeath(node, left, right, share)
+            self._bequeath(node, left, right)
         self._hand_over_passages(node)
         self._update_smallest(left)
-        if self.leaves is not None:
-            self._open_model(left, node)
-            self._open_model(right, node)
-            self._drop_model(node)
         return True
 
-    cdef int _bequeath(self, int32_t node, int32_t left, int32_t right,
-                       double same) except -1 nogil:
+    cdef int _bequeath(self, int32_t node, int32_t left, int32_t right) except -1 nogil:
         """Hand a leaf's votes to its children, each class by the share that went each way.
 
         A class that the leaf inherited and has not met since goes whole to the side of the most
@@ -663,15 +540,11 @@ cdef class LomTree(Tree):
         cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* record
         cdef int32_t label
-        cdef double share, overall = 0.5
+        cdef double share, overall = self.nodes[node].stats.right / self.nodes[node].stats.trained
         cdef Py_ssize_t i, n, n_left = 0, n_right = 0
         cdef int32_t* slots = table_sorted_slots(table, CLASS_WIDTH, &n)
-        if same < 0.0:
-            overall = self.nodes[node].stats.right / self.nodes[node].stats.trained
         for i in range(n):
-            share = same
-            if same < 0.0:
-                share = share_right(&(<const ClassRecord*> table.records)[slots[i]], overall)
+            share = share_right(&(<const ClassRecord*> table.records)[slots[i]], overall)
             n_left += share < 1.0
             n_right += share > 0.0
         table_reserve(&self.nodes[left].classes, CLASS_WIDTH, n_left, self.context.n_labels)
@@ -679,7 +552,7 @@ cdef class LomTree(Tree):
         for i in range(n):
             record = &(<const ClassRecord*> table.records)[slots[i]]
             label = slots[i] if table.keys == NULL else table.keys[slots[i]]
-            share = share_right(record, overall) if same < 0.0 else same
+            share = share_right(record, overall)
             if share > 0.0:
                 self._vote(right, self._class_record(right, label), label, share * record.votes)
             if share < 1.0:
@@ -746,9 +619,6 @@ cdef class LomTree(Tree):
         cdef const View* view = self._view(row)
         cdef Inputs inputs
         while self.tree.links[node].left >= 0:
-            if self.nodes[node].stats.column >= 0:
-                node = self._child(node, self._is_above(node, row))
-                continue
             self._prefetch_below(node, view, -1)
             node = self._child(node, self._score(node, view, scratch, &inputs) > 0.0)
         return node
@@ -759,26 +629,7 @@ cdef class LomTree(Tree):
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
         node = self._leaf_below(node, row, scratch)
-        if self.nodes[node].stats.has_model:
-            self._say_model(node, row, scratch, out)
-        else:
-            self._say(node, out)
-
-    cdef void _say_model(self, int32_t node, const Row* row, Scratch* scratch,
-                         Prediction* out) noexcept nogil:
-        """What the model of a leaf says, and one vote that is everybody's."""
-        cdef double votes = self.nodes[node].stats.votes
-        cdef int32_t label, n_labels = self.context.n_labels
-        if out.shares != NULL:
-            memset(out.shares, 0, n_labels * sizeof(double))
-        if not self.leaves.predict(node, row, scratch, out):
-            self._say(node, out)
-            return
-        if out.shares != NULL:
-            for label in range(n_labels):
-                out.shares[label] = (
-                    (votes * out.shares[label] + 1.0 / n_labels) / (votes + 1.0)
-                )
+        self._say(node, out)
 
     cdef void _say(self, int32_t node, Prediction* out) noexcept nogil:
         """The majority; class shares of the leaf and a pseudo-vote.
@@ -807,8 +658,6 @@ cdef class LomTree(Tree):
         cdef int32_t slot, label, majority, node = self.leaf(row, scratch)
         cdef const Table* table = &self.nodes[node].classes
         cdef double total, rest
-        if self.nodes[node].stats.has_model:
-            return None
         majority = self.nodes[node].stats.majority
         total = self.nodes[node].stats.votes + 1.0
         rest = 0.5 / self.context.n_labels / total
@@ -842,11 +691,7 @@ cdef class LomTree(Tree):
         cdef double score
         nodes = []
         while self.tree.links[node].left >= 0:
-            if self.nodes[node].stats.column >= 0:
-                score = encoded_value(row, self.nodes[node].stats.column)
-                score -= self.nodes[node].stats.threshold
-            else:
-                score = self._score(node, view, scratch, &inputs)
+            score = self._score(node, view, scratch, &inputs)
             nodes.append((node, score))
             node = self._child(node, score > 0.0)
         return [*nodes, (node, None)]
@@ -862,8 +707,6 @@ cdef class LomTree(Tree):
         cdef int32_t slot
         node = self._leaf_below(node, row, scratch)
         stats, table = &self.nodes[node].stats, &self.nodes[node].classes
-        if stats.has_model:
-            return Tree.output_below(self, node, row, scratch, out)
         # one of maybe thousands of shares, as `_say` has it
         slot = table_find(table, out.output)
         votes = table.records[<size_t> slot * CLASS_WIDTH] if slot >= 0 else 0.0
@@ -872,16 +715,8 @@ cdef class LomTree(Tree):
 
     cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
         cdef const View* view = self._view(row)
-        if self.nodes[node].stats.column >= 0:
-            return np.array([self.nodes[node].stats.column]), np.ones(1)
         parts = weighted(&self.nodes[node].model, MODEL_WIDTH, view, scratch)[:, 0]
         return columns_of(view), pushing(parts, score > 0.0)
-
-    cdef int explain_leaf(self, int32_t node, const Row* row, Scratch* scratch,
-                          Explanation out, double difference) except -1:
-        if self.nodes[node].stats.has_model:
-            return self.leaves.explain(node, row, scratch, out, difference)
-        return out.add_bias(difference)
 
     def depths(self):
         """The depth of every node, as an int32 array of shape (n_nodes,)."""
@@ -917,7 +752,7 @@ cdef class LomTree(Tree):
         }
 
     cdef dict state(self):
-        cdef int32_t node, label
+        cdef int32_t label
         cdef TableExport passages = TableExport(PASSAGE_WIDTH)
         self._reserve_trails(self.context.n_labels)
         for label in range(self.context.n_labels):
@@ -927,11 +762,6 @@ cdef class LomTree(Tree):
             "passages": passages.arrays(),
             "n_splits": self.n_splits,
             "n_swaps": self.n_swaps,
-            "leaves": None if self.leaves is None else self.leaves.state(self.tree.size),
-            "searches": [
-                {"node": node, **exported_search(self.nodes[node].search)}
-                for node in range(self.tree.size) if self.nodes[node].search != NULL
-            ],
         }
 
     cdef int take_state(self, dict state) except -1:
@@ -955,12 +785,6 @@ cdef class LomTree(Tree):
             )
         self.n_splits = state["n_splits"]
         self.n_swaps = state["n_swaps"]
-        if self.leaves is not None:
-            self.leaves.take_state(state["leaves"])
-        for search in state["searches"]:
-            node = search["node"]
-            self.nodes[node].search = <SplitSearch*> counted_zeros(sizeof(SplitSearch))
-            import_search(self.nodes[node].search, search)
         return 0
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
@@ -978,16 +802,3 @@ cdef class LomTree(Tree):
         # a model that has learned something has a majority in every node
         known = nodes["majority"] >= 0 if n_outputs else nodes["majority"] == -1
         require((known & (nodes["majority"] < n_outputs)).all(), "the majority of a node")
-        modelled = set()
-        if self.leaves is not None:
-            modelled = self.leaves.check_state(
-                state["leaves"], len(nodes), n_columns, n_outputs
-            )
-        require(((left < 0) | (nodes["has_model"] == 0)).all(), "a model of an inner node")
-        is_modelled = set(nodes["has_model"].nonzero()[0].tolist())
-        require(is_modelled == modelled, "the model of a leaf")
-        columns = nodes["column"]
-        require(((columns >= -1) & (columns < n_columns)).all(), "a column of a split")
-        require((columns[(left < 0) | (self.leaves is None)] == -1).all(), "a split of a leaf")
-        check_finite(nodes, "threshold")
-        check_searches(state["searches"], modelled - {ROOT}, n_columns)

@@ -29,6 +29,9 @@ from streamtree._core.store.links import check_links
 from streamtree._core.store.state import check_finite, require
 from streamtree._core.store.tables import check_tables
 
+cdef enum:
+    MOST_SPLITS = (1 << 30) - 1  # nodes have numbers of 32 bits
+
 
 cdef struct ModelNode:
     double votes            # of a leaf: weight of its examples, inherited and seen
@@ -54,6 +57,7 @@ cdef class ModelTree(Tree):
     cdef SplitFinder finder
     cdef Node* nodes
     cdef int32_t capacity
+    cdef Py_ssize_t max_splits
 
     def __cinit__(self, LeafModels leaves, *, uint64_t seed, **settings):
         self.leaves = leaves
@@ -65,7 +69,8 @@ cdef class ModelTree(Tree):
         self.links = self.frame = TreeLinks()
         self._reserve(1)
 
-    def _set(self, *, double grace_period, double delta):
+    def _set(self, *, double grace_period, double delta, Py_ssize_t max_splits=MOST_SPLITS):
+        self.max_splits = max_splits
         self.finder.configure(grace_period=grace_period, delta=delta)
 
     def configure(self, *, leaves, **settings):
@@ -188,7 +193,7 @@ cdef class ModelTree(Tree):
         """Split a leaf at the threshold that was found, if there is one and there is room."""
         cdef int32_t left, right, size = self.links.size
         cdef double share
-        if best == NULL:
+        if best == NULL or size // 2 >= self.max_splits:
             return 0
         if not may_grow(2 * self._leaf_bytes(node)):
             return 0

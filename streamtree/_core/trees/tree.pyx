@@ -92,7 +92,8 @@ cdef class Tree:
     cdef list ways(self, const Row* row, Scratch* scratch):
         """All nodes that a row reaches, with what their tests give and the share that comes there.
 
-        A leaf comes after all nodes above it; its test gives None.
+        A leaf comes after all nodes above it; its test gives None. A tree that says something else
+        than any leaf does ends with node None.
         """
         return [(node, score, 1.0) for node, score in self.path(row, scratch)]
 

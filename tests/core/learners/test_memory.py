@@ -124,7 +124,9 @@ def test_swaps_give_memory_back():
     """A tree that may not grow: its memory is bounded however many leaves are recycled."""
     X, y = blobs(12_000, classes=24, features=6, spread=4.0)
     order = np.argsort(y // 4, kind="stable")
-    model = LOMTreeClassifier(max_splits=6, swap_resistance=1, grace_period=5)
+    model = LOMTreeClassifier(
+        max_splits=6, swap_resistance=1, grace_period=5, leaf_model="majority"
+    )
     sizes = []
     for part in np.array_split(np.tile(order, 3), 30):
         model.learn_many(X[part], y[part])

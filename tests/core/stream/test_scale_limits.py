@@ -40,7 +40,8 @@ def test_a_leaf_model_without_room_for_classes_is_refused(estimator):
     model = estimator()
     model.learn_many(np.eye(3), [0, 1, 0])
     state = model.snapshot()
-    saved = state["tree"]["leaves"]["models"][0]
+    tree = state["tree"]["whole"][0] if "whole" in state["tree"] else state["tree"]
+    saved = tree["leaves"]["models"][0]
     empty = np.empty(0, dtype=np.int32)
     for name in ("linear", "knots"):
         saved[name] = {"keys": empty, "records": np.empty((0, 2), dtype=np.float32)}

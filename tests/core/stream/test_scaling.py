@@ -70,7 +70,7 @@ def test_a_zero_that_is_stored_is_a_zero_that_is_not(algorithm):
     )
     assert stored.nnz == X.size > sp.csr_array(X).nnz
     params = {"algorithm": algorithm, "learning_rate": 0.01, "grace_period": 5}
-    params["max_leaf_classes"] = 3
+    params["max_leaf_classes"] = 2
     models = [LOMTreeClassifier(**params) for _ in range(3)]
     models[0].learn_many(stored, y)
     models[1].learn_many(sp.csr_array(X), y)

@@ -10,7 +10,13 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from support.estimators import state_of
-from support.lomtrees import assert_tables_in_order, passages, tables, tree_of
+from support.lomtrees import (
+    assert_tables_in_order,
+    majority_tree,
+    passages,
+    tables,
+    tree_of,
+)
 from support.strategies import settings, streams
 from support.streams import as_dicts, blobs
 
@@ -92,7 +98,7 @@ def path_length(tree, node):
 @hypothesis_settings(max_examples=200)
 @given(stream=streams(), params=settings)
 def test_any_stream_gives_a_sound_tree(stream, params):
-    model = LOMTreeClassifier(**params)
+    model = majority_tree(**params)
     total = 0.0
     for i, (x, y, w) in enumerate(stream):
         model.learn_one(x, y, w=w)
@@ -123,7 +129,7 @@ def test_any_learnable_stream_gives_a_sound_tree(seed, params, classes):
     rng = np.random.default_rng(seed)
     w = rng.choice([0.25, 1.0, 3.0], size=300)
     y[(np.arange(300) > 100) & (y < classes // 2)] = classes
-    model = LOMTreeClassifier(**params)
+    model = majority_tree(**params)
     for part in np.array_split(np.arange(300), 6):
         model.learn_many(X[part], y[part], w[part])
         assert_sound(model, w[: part[-1] + 1].sum())
@@ -137,7 +143,7 @@ def test_trees_that_swap_all_the_time_stay_sound(algorithm):
     for seed in range(4):
         X, y = blobs(6000, classes=24, features=6, spread=4.0, seed=seed)
         order = np.argsort(y // 4, kind="stable")  # four classes at a time, mixed among them
-        model = LOMTreeClassifier(
+        model = majority_tree(
             algorithm=algorithm, max_splits=6, swap_resistance=1,
             learning_rate=0.05 if algorithm == "paper" else 4.0, grace_period=5,
         )  # fmt: skip
@@ -153,7 +159,7 @@ def test_trees_that_swap_all_the_time_stay_sound(algorithm):
 def test_one_split_is_never_swapped(algorithm):
     """Both leaves are the root's: there is nothing that may be recycled."""
     X, y = blobs(2000, classes=6, features=4, spread=3.0)
-    model = LOMTreeClassifier(
+    model = majority_tree(
         algorithm=algorithm, max_splits=1, swap_resistance=1, learning_rate=0.05
     )
     for x, label in zip(as_dicts(X), y.tolist(), strict=True):

@@ -1,0 +1,208 @@
+"""Predicting with, training and dividing the models declared in softmax.pxd."""
+
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from streamtree._core.leaves.additive cimport (
+    MOST_CLASSES, RATES, AdditiveModel, Parts, add_parts, add_table, clone_model, find_parts,
+    free_model, make_parts, record_width, widen_tables,
+)
+from streamtree._core.store.tables cimport Table, table_insert, table_reserve
+from streamtree._core.stream.encoding cimport KNOTS
+
+from streamtree._core.leaves.additive import check_model
+from streamtree._core.store.state import check_finite, require
+
+cdef extern from "../kernels/additive.h":
+    void softmax "streamtree_softmax"(
+        const float* scores, int n, float* probabilities
+    ) noexcept nogil
+    void train_each "streamtree_train_each"(
+        float* records, size_t width, int apart, const int32_t* slots, const float* inputs,
+        Py_ssize_t n, float rate, float offset, const float* slopes, int n_scores
+    ) noexcept nogil
+
+# The score of a place without a label; of mixtures, that of a class that a model has not met.
+cdef float UNMET = -1e4
+
+
+cdef double side_score(const AdditiveModel* model, Parts* parts) noexcept nogil:
+    """The score of a row in a model of two sides; leaves where the records are."""
+    # behind the weights are squares, whose sum nobody looks at
+    cdef float scores[RATES]
+    memset(scores, 0, sizeof(scores))
+    find_parts(model, parts)
+    add_parts(model, parts, scores)
+    return scores[0]
+
+
+cdef int step_side(
+    AdditiveModel* model, Parts* parts, double slope, const StepSize* size
+) except -1 nogil:
+    """One step of a model of two sides, whose records `side_score` has looked for."""
+    cdef float slopes = <float> slope
+    if slopes == 0.0:
+        return 0
+    make_parts(model, parts)
+    train(model, parts, &slopes, 1, size)
+    return 0
+
+
+cdef void train(AdditiveModel* model, const Parts* parts, const float* slopes, int n_scores,
+                const StepSize* size) noexcept nogil:
+    cdef Py_ssize_t n_linear = parts.row.n_linear
+    cdef size_t width = 2 * record_width(model.stride)
+    train_each(
+        <float*> model.linear.records, width, model.stride, parts.slots, parts.row.values,
+        n_linear, size.rate, size.offset, slopes, n_scores,
+    )
+    train_each(
+        <float*> model.knots.records, width, model.stride, &parts.slots[n_linear],
+        &parts.row.values[n_linear], parts.n - n_linear, size.rate, size.offset, slopes, n_scores,
+    )
+
+
+cdef void label_shares(
+    const AdditiveModel* model, Parts* parts, int32_t n_labels, float* shares
+) noexcept nogil:
+    """Write the probabilities of the labels; behind them zeros, up to a multiple of 4.
+
+    There is to be room for MOST_CLASSES of them.
+    """
+    cdef float scores[MOST_CLASSES + 8]
+    cdef Py_ssize_t n_linear = parts.row.n_linear
+    cdef int32_t k, n = (n_labels + 3) // 4 * 4
+    # By eights: behind the last label there may be squares, and nobody looks at their sums.
+    cdef int n_sums = (n + 7) // 8 * 8
+    memset(scores, 0, n_sums * sizeof(float))
+    find_parts(model, parts)
+    add_table(
+        &model.linear, model.stride, parts.slots, parts.row.values, n_linear, scores, n_sums
+    )
+    add_table(
+        &model.knots, model.stride, &parts.slots[n_linear], &parts.row.values[n_linear],
+        parts.n - n_linear, scores, n_sums,
+    )
+    for k in range(n_labels, n):
+        scores[k] = UNMET
+    softmax(scores, n, shares)
+
+
+cdef int step_labels(
+    AdditiveModel* model, Parts* parts, int32_t n_labels, int32_t place, float* shares,
+    double weight, const StepSize* size
+) except -1 nogil:
+    """One step towards a label; the shares are those of `label_shares`, and are changed."""
+    cdef int32_t k
+    shares[place] -= <float> 1.0
+    for k in range(n_labels):
+        shares[k] *= <float> weight
+    make_parts(model, parts)
+    train(model, parts, shares, n_labels, size)
+    return 0
+
+
+cdef int make_room(AdditiveModel* model, int32_t n_labels, int32_t n_columns) except -1 nogil:
+    """Make room for so many labels; the new ones have weights of 0."""
+    if n_labels <= model.stride:
+        return 0
+    return widen_tables(model, n_labels, n_columns, copy_weights)
+
+
+cdef void copy_weights(
+    const float* record, int32_t stride, float* grown, int32_t wide
+) noexcept nogil:
+    cdef int32_t k
+    for k in range(stride):
+        grown[k] = record[k]
+        grown[wide + k] = record[stride + k]
+
+
+cdef int take_mixture(
+    AdditiveModel* model, const AdditiveModel* mixture, int32_t n_labels, int32_t n_columns
+) except -1 nogil:
+    """Make an empty model of what one of additive models at several rates says on average."""
+    clone_model(model, mixture, NULL)
+    return widen_tables(model, n_labels, n_columns, copy_mixture)
+
+
+cdef void copy_mixture(
+    const float* record, int32_t stride, float* grown, int32_t wide
+) noexcept nogil:
+    cdef int32_t k, n = 2 if stride == 1 else stride
+    cdef float squares = record[RATES * stride] / n
+    cdef float low, high
+    for k in range(n):
+        if stride == 1:
+            # the one score is the difference of two
+            grown[k] = <float> ((0.25 if k else -0.25) * (record[0] + record[1]))
+        else:
+            low, high = record[k], record[stride + k]
+            grown[k] = <float> (0.5 * (low + high)) if low > 0.5 * UNMET else <float> 0.0
+        grown[wide + k] = squares
+
+
+cdef int take_part(
+    AdditiveModel* part, const AdditiveModel* model, const int32_t* places, int32_t n_labels,
+    int32_t n_columns
+) except -1 nogil:
+    """Make an empty model of some labels of another: given these, it says the same.
+
+    What speaks for none of them is left out.
+    """
+    part.stride = min((n_labels + n_labels // 4 + 3) // 4 * 4, MOST_CLASSES)
+    with gil:
+        try:
+            copy_part(&part.linear, part, &model.linear, model, places, n_labels, n_columns + 1)
+            copy_part(
+                &part.knots, part, &model.knots, model, places, n_labels, KNOTS * n_columns
+            )
+        except BaseException:
+            free_model(part)
+            raise
+    return 0
+
+
+cdef bint speaks_for(const float* record, const int32_t* places, int32_t n) noexcept nogil:
+    cdef int32_t k
+    for k in range(n):
+        if record[places[k]] > 0.0:
+            return True
+    return False
+
+
+cdef int copy_part(
+    Table* target, const AdditiveModel* part, const Table* source, const AdditiveModel* model,
+    const int32_t* places, int32_t n, int32_t universe
+) except -1 nogil:
+    cdef int32_t slot, place, key, k
+    cdef size_t width = 2 * record_width(model.stride)
+    cdef const float* record
+    cdef float* copy
+    cdef Py_ssize_t count = 0
+    cdef bint is_linear = target == &part.linear
+    for slot in range(source.capacity):
+        count += speaks_for(&(<const float*> source.records)[slot * width], places, n)
+    # the bias is always there
+    count += is_linear
+    table_reserve(target, record_width(part.stride), count, universe)
+    for slot in range(source.capacity):
+        key = slot if source.keys == NULL else source.keys[slot]
+        record = &(<const float*> source.records)[slot * width]
+        if key < 0 or not (is_linear and key == 0 or speaks_for(record, places, n)):
+            continue
+        place = table_insert(target, record_width(part.stride), key, universe)
+        copy = &(<float*> target.records)[2 * <size_t> place * record_width(part.stride)]
+        for k in range(n):
+            copy[k] = record[places[k]]
+            copy[part.stride + k] = record[model.stride + places[k]]
+    return 0
+
+
+def check_softmax(model, n_columns):
+    """Raise StateError unless a state can be that of a model of labels, or of two sides."""
+    check_model(model, n_columns)
+    stride = model["stride"]
+    for name in ("linear", "knots"):
+        check_finite(model[name]["records"][:, stride:], at_least=0.0)
+    require(stride != 2, "the labels of a group")

@@ -1,0 +1,1015 @@
+"""The label tree: every label lives in one group, and tests say how probable its side is.
+
+As long as all labels fit one group a whole tree of another family stands for it. Then labels are
+divided. Inner nodes are logistic regressions of the side on which an example's label lies, the
+leaves are groups of labels with a softmax model. The probability of a label is the product along
+its path, and a beam finds the most probable ones.
+
+The tree that stood for the only group goes on beside the groups until it is known which of the two
+predicts better: where regions have few labels each, as on a map, one that splits at thresholds
+does. The other one is dropped.
+
+A group trains the test by which it may be divided: with the rule of the LOMtree, towards +1 on
+labels whose mean score is at least the mean of all.
+"""
+
+cimport cython
+from libc.math cimport exp
+from libc.stdint cimport int32_t
+from libc.string cimport memmove, memset
+
+from streamtree._core.kernels.losses cimport loss_slope
+from streamtree._core.leaves.additive cimport (
+    MOST_CLASSES, AdditiveModel, Parts, by_column, exported_model, free_model, import_model,
+    model_bytes, part_records,
+)
+from streamtree._core.leaves.explanation cimport Explanation, pushing, softmax_parts
+from streamtree._core.leaves.mixture cimport MixtureLeaves, ModelState
+from streamtree._core.leaves.softmax cimport (
+    StepSize, label_shares, make_room, side_score, step_labels, step_side, take_mixture, take_part,
+)
+from streamtree._core.store.budget cimport (
+    counted, give_back, has_room, may_grow, spacious,
+)
+from streamtree._core.store.links cimport ROOT, TreeLinks
+from streamtree._core.store.state cimport export_records, import_records
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.row cimport ENCODED, Example, Prediction, Row, Scratch
+from streamtree._core.trees.tree cimport Tree
+
+import numpy as np
+
+from streamtree._core.leaves.additive import blank_model
+from streamtree._core.leaves.softmax import check_softmax
+from streamtree._core.store.links import check_links
+from streamtree._core.store.state import check_finite, check_same_kind, require
+
+cdef enum:
+    MOST_BEAM = 64
+    # A group of more labels is divided as soon as it has had as many examples as labels. Smaller
+    # ones are no faster: there are more tests above them.
+    GROUP_SIZE = 48
+    # bytes of a label: its record, and weights for a few columns
+    LABEL_BYTES = 200
+
+# No side of a node has a larger share of its labels: the depth is at most 1.71 log2(labels).
+cdef double LARGEST_SIDE = 2.0 / 3.0
+# How far the examples of a label have to agree on the side, beyond chance, for their test to
+# arrange the labels; where they agree less, labels are arranged by frequency. What few examples
+# agree on is doubted as if there were so many that do not.
+cdef double LEAST_AGREEMENT = 0.5
+cdef double DOUBT = 20.0
+# Groups are compared with the whole tree over so many rows, until one is ahead by so many
+# deviations; what lies rows back counts less.
+cdef double LEAST_COMPARED = 5000.0
+cdef double MOST_COMPARED = 50000.0
+cdef double SIGMAS = 4.0
+cdef double FADING = 0.9998
+# of the models, relative to that of the models of leaves
+cdef double RELATIVE_RATE = 1.4
+cdef double SQUARE_OFFSET = 0.1
+# added to the mean squared norm of the rows, by which rates are divided
+cdef double NORM_OFFSET = 4.0
+# An example of more weight counts as one of this: squares stay within single precision.
+cdef double MOST_WEIGHT = 1e6
+
+
+cdef struct LabelRecord:
+    double weight           # of the examples of the label
+    # the rest is what the test of its group has seen of it
+    double trained          # weight
+    double squares          # sum of squared weights
+    double score_sum
+    double right            # weight that it sent right, before it was trained
+    int32_t group           # the node in whose group it is, -1: in none
+    int32_t place           # in the group
+
+
+cdef struct LabelNode:
+    double weight           # of the examples whose labels are below
+    double trained          # of a group: what its test has seen
+    double score_sum
+    int32_t n_labels        # below
+    int32_t unused          # keeps the struct free of hidden padding
+
+
+cdef struct Node:
+    AdditiveModel test      # of the side; of a group, by which it may be divided
+    AdditiveModel model     # of the labels of a group
+    int32_t* labels         # by their places
+    int32_t capacity        # of them
+    LabelNode stats
+
+
+cdef struct Reached:
+    double mass             # the probability that the label is below
+    int32_t node
+
+
+cdef struct Walk:
+    # what a beam found
+    int32_t n_open
+    int32_t n_groups
+    Reached open[2 * MOST_BEAM]
+    Reached ahead[MOST_BEAM]
+    Reached groups[MOST_BEAM]
+
+
+cdef struct Placed:
+    # a label of a group that is to be divided
+    double key
+    double weight
+    int32_t place
+
+
+cdef inline double sigmoid(double score) noexcept nogil:
+    return 1.0 / (1.0 + exp(-score))
+
+
+cdef void keep_best(Reached* best, int32_t* n, int32_t most, double mass,
+                    int32_t node) noexcept nogil:
+    """Insert into a list that descends; at most so many stay, of equals the first."""
+    cdef int32_t i = n[0]
+    if i == most:
+        if mass <= best[i - 1].mass:
+            return
+        i -= 1
+    else:
+        n[0] += 1
+    while i > 0 and best[i - 1].mass < mass:
+        best[i] = best[i - 1]
+        i -= 1
+    best[i] = Reached(mass, node)
+
+
+cdef void sort_placed(Placed* labels, int32_t n) noexcept nogil:
+    """By ascending keys; equals stay in order. Groups are small."""
+    cdef Placed here
+    cdef int32_t i, j
+    for i in range(1, n):
+        here = labels[i]
+        j = i
+        while j > 0 and labels[j - 1].key > here.key:
+            labels[j] = labels[j - 1]
+            j -= 1
+        labels[j] = here
+
+
+@cython.final
+cdef class LabelTree(Tree):
+    """State and algorithm; parameters are validated by `LOMTreeClassifier`.
+
+    `whole` is the tree that stands for the only group, with models from `leaves`.
+    """
+
+    cdef Tree whole             # of the only group; None once it was worse than the groups
+    cdef readonly bint has_groups   # labels are divided, or about to be
+    cdef readonly bint is_settled   # it is known whether groups or the whole tree are better
+    cdef double lead            # weight that groups alone had right less that of the whole tree
+    cdef double differing       # weight that one of them had right, both fading
+    cdef double compared        # rows
+    cdef MixtureLeaves leaves
+    cdef TreeLinks links
+    cdef Node* nodes
+    cdef int32_t capacity
+    cdef LabelRecord* records   # by label
+    cdef int32_t n_records
+    cdef int32_t max_classes    # of a group
+    cdef int32_t beam
+    cdef int loss
+    cdef Py_ssize_t max_splits
+    cdef double learning_rate
+    cdef double leaf_rate
+    cdef double mean_norm       # of the rows in parts
+    cdef double rows
+
+    def __cinit__(self, Tree whole, MixtureLeaves leaves, *, int32_t max_classes, int loss,
+                  **settings):
+        self.whole = whole
+        self.leaves = leaves
+        self.max_classes = max_classes
+        self.loss = loss
+        self.views = ENCODED | whole.views
+        self.memo_size = max(whole.memo_size, sizeof(Walk))
+        self.has_leaf_models = True
+        self.label_bytes = LABEL_BYTES
+        self.mean_norm = 1.0
+        self.links = TreeLinks()
+        self._reserve(1)
+        self.nodes[ROOT].test.stride = 1
+        self._set(**settings)
+
+    def _set(self, *, Py_ssize_t max_splits, int32_t beam, double learning_rate,
+             double leaf_rate):
+        self.max_splits = max_splits
+        self.beam = beam
+        self.learning_rate = learning_rate
+        self.leaf_rate = leaf_rate
+
+    def configure(self, *, whole, **settings):
+        """Set what may change while the tree grows; `whole` is for the tree of one group."""
+        self._set(**settings)
+        if self.whole is not None:
+            self.whole.configure(**whole)
+
+    def __dealloc__(self):
+        cdef int32_t node
+        for node in range(self.capacity):
+            free_model(&self.nodes[node].test)
+            free_model(&self.nodes[node].model)
+            give_back(self.nodes[node].labels)
+        give_back(self.nodes)
+        give_back(self.records)
+
+    cdef int bind(self, Context context) except -1:
+        Tree.bind(self, context)
+        if self.whole is not None:
+            self.whole.bind(context)
+        return 0
+
+    cdef int _reserve(self, int32_t capacity) except -1 nogil:
+        if capacity <= self.capacity:
+            return 0
+        capacity = <int32_t> spacious(capacity)
+        self.nodes = <Node*> counted(self.nodes, capacity * sizeof(Node))
+        memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
+        self.capacity = capacity
+        return 0
+
+    cdef int _reserve_records(self, int32_t size) except -1 nogil:
+        cdef int32_t label, capacity = <int32_t> spacious(size)
+        if size <= self.n_records:
+            return 0
+        self.records = <LabelRecord*> counted(self.records, capacity * sizeof(LabelRecord))
+        memset(
+            &self.records[self.n_records], 0, (capacity - self.n_records) * sizeof(LabelRecord)
+        )
+        for label in range(self.n_records, capacity):
+            self.records[label].group = -1
+        self.n_records = capacity
+        return 0
+
+    # -------------------------------------------------------------------------- prediction
+
+    cdef inline bint _is_whole(self) noexcept nogil:
+        """Whether the whole tree speaks."""
+        return not self.has_groups or (not self.is_settled and self.lead <= 0.0)
+
+    cdef inline void _look_at(self, Parts* parts, const Row* row,
+                              Scratch* scratch) noexcept nogil:
+        parts.row = &row.encoded
+        parts.n = row.encoded.n
+        parts.n_columns = self.context.n_columns
+        parts.room = scratch.part_slots[0]
+        parts.steps = scratch.part_steps
+
+    cdef Walk* _walk(self, int32_t node, const Row* row, Scratch* scratch) noexcept nogil:
+        """Find the groups in which the label most probably is, level by level."""
+        cdef Walk* walk = <Walk*> scratch.memo
+        cdef Parts parts
+        cdef const Reached* here
+        cdef double right
+        cdef int32_t i, n_ahead
+        # it is not what the models of leaves remember
+        scratch.memo_owner = <const void*> self
+        scratch.memo_serial = 0
+        self._look_at(&parts, row, scratch)
+        walk.n_open, walk.n_groups = 1, 0
+        walk.open[0] = Reached(1.0, node)
+        while walk.n_open:
+            n_ahead = 0
+            for i in range(walk.n_open):
+                here = &walk.open[i]
+                if walk.n_groups == self.beam and here.mass <= walk.groups[self.beam - 1].mass:
+                    break
+                node = here.node
+                if self.links.links[node].left < 0:
+                    keep_best(walk.groups, &walk.n_groups, self.beam, here.mass, node)
+                    continue
+                right = sigmoid(side_score(&self.nodes[node].test, &parts))
+                keep_best(
+                    walk.ahead, &n_ahead, self.beam, here.mass * (1.0 - right),
+                    self.links.links[node].left,
+                )
+                keep_best(
+                    walk.ahead, &n_ahead, self.beam, here.mass * right,
+                    self.links.links[node].right,
+                )
+            memmove(walk.open, walk.ahead, n_ahead * sizeof(Reached))
+            walk.n_open = n_ahead
+        return walk
+
+    cdef double _group_shares(self, int32_t node, const Row* row, Scratch* scratch,
+                              float* shares) noexcept nogil:
+        """Write the probabilities of the labels of a group, given that it is one of them.
+
+        Returns their sum, which need not be 1 to the last digit.
+        """
+        cdef Parts parts
+        cdef double total = 0.0
+        cdef int32_t k, n = self.nodes[node].stats.n_labels
+        self._look_at(&parts, row, scratch)
+        label_shares(&self.nodes[node].model, &parts, n, shares)
+        for k in range(n):
+            total += shares[k]
+        return total
+
+    cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
+        cdef Prediction out
+        if self._is_whole():
+            return self.whole.leaf(row, scratch)
+        out.shares = NULL
+        self.predict_below(ROOT, row, scratch, &out)
+        return self.records[out.label].group
+
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        self.predict_below(ROOT, row, scratch, out)
+
+    cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
+                            Prediction* out) noexcept nogil:
+        if self._is_whole():
+            self.whole.predict_below(node, row, scratch, out)
+        else:
+            self._predict_groups(node, row, scratch, out)
+
+    cdef void _predict_groups(self, int32_t node, const Row* row, Scratch* scratch,
+                              Prediction* out) noexcept nogil:
+        cdef float shares[MOST_CLASSES]
+        cdef const Walk* walk
+        cdef const Node* group
+        cdef double total, factor, best = -1.0, found = 0.0
+        cdef int32_t i, k, n_found = 0
+        if out.shares != NULL:
+            for k in range(self.context.n_labels):
+                out.shares[k] = -1.0
+        walk = self._walk(node, row, scratch)
+        for i in range(walk.n_groups):
+            if out.shares == NULL and walk.groups[i].mass <= best:
+                break
+            group = &self.nodes[walk.groups[i].node]
+            total = self._group_shares(walk.groups[i].node, row, scratch, shares)
+            factor = walk.groups[i].mass / total
+            found += walk.groups[i].mass
+            n_found += group.stats.n_labels
+            if i == 0:
+                out.label = group.labels[0]
+            for k in range(group.stats.n_labels):
+                if factor * shares[k] > best:
+                    best = factor * shares[k]
+                    out.label = group.labels[k]
+                if out.shares != NULL:
+                    out.shares[group.labels[k]] = factor * shares[k]
+        if out.shares != NULL:
+            self._share_rest(out.shares, best, found, n_found)
+
+    cdef double _rest(self, double best, double found, int32_t n_found,
+                      double* total) noexcept nogil:
+        """The probability of every label outside the beam, and of all: all is what is divided by.
+
+        What is not found is shared evenly; but what was not looked at is never said to be more
+        likely than what was.
+        """
+        cdef int32_t n_rest = self.context.n_labels - n_found
+        cdef double rest = 0.0
+        if n_rest > 0:
+            rest = min(max(1.0 - found, 0.0) / n_rest, 0.5 * best)
+        total[0] = found + n_rest * rest
+        return rest
+
+    cdef double _smoothed(self, double share) noexcept nogil:
+        """With one vote that is everybody's: no label that was ever met is impossible."""
+        cdef double weight = self.nodes[ROOT].stats.weight
+        return (weight * share + 1.0 / self.context.n_labels) / (weight + 1.0)
+
+    cdef void _share_rest(self, double* shares, double best, double found,
+                          int32_t n_found) noexcept nogil:
+        cdef int32_t k
+        cdef double total, rest = self._rest(best, found, n_found, &total)
+        for k in range(self.context.n_labels):
+            shares[k] = self._smoothed((shares[k] if shares[k] >= 0.0 else rest) / total)
+
+    cdef list top_shares(self, const Row* row, Scratch* scratch, Py_ssize_t count):
+        """Costs O(labels of the groups found)."""
+        cdef float p[MOST_CLASSES]
+        cdef const Walk* walk
+        cdef const Node* group
+        cdef double total, factor, rest, best = -1.0, found = 0.0
+        cdef int32_t i, k, label
+        if self._is_whole():
+            return self.whole.top_shares(row, scratch, count)
+        walk = self._walk(ROOT, row, scratch)
+        shares = {}
+        for i in range(walk.n_groups):
+            group = &self.nodes[walk.groups[i].node]
+            total = self._group_shares(walk.groups[i].node, row, scratch, p)
+            factor = walk.groups[i].mass / total
+            found += walk.groups[i].mass
+            for k in range(group.stats.n_labels):
+                best = max(best, factor * p[k])
+                shares[group.labels[k]] = factor * p[k]
+        rest = self._rest(best, found, <int32_t> len(shares), &total)
+        known = [(label, self._smoothed(share / total)) for label, share in shares.items()]
+        for label in range(self.context.n_labels):
+            if len(known) >= len(shares) + count:
+                break
+            if label not in shares:
+                known.append((label, self._smoothed(rest / total)))
+        return sorted(known, key=lambda item: (-item[1], item[0]))[:count]
+
+    # ---------------------------------------------------------------------------- learning
+
+    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
+                   Prediction* out) except -1 nogil:
+        self._reserve_records(example.label + 1)
+        if not self.has_groups and not self.is_settled and example.label >= self.max_classes:
+            self._begin_groups()
+        if not self.has_groups:
+            self.whole.learn(row, example, scratch, out)
+        elif not self.is_settled:
+            self._compare(row, example, scratch, out)
+        elif out != NULL:
+            self._predict_groups(ROOT, row, scratch, out)
+        scratch.memo_serial = 0
+        return self._learn_label(row, example, scratch)
+
+    cdef int _learn_label(self, const Row* row, const Example* example,
+                          Scratch* scratch) except -1 nogil:
+        """Let groups learn, or the test by which the only one may be divided."""
+        cdef double weight = min(example.weight, MOST_WEIGHT)
+        cdef int32_t label = example.label, node
+        cdef Parts parts
+        self._look_at(&parts, row, scratch)
+        if not self.has_groups:
+            self.records[label].weight += example.weight
+            # as long as labels are few there may never be groups
+            if 2 * self.context.n_labels > self.max_classes and not self.is_settled:
+                self._count(&parts)
+                self._train_test(ROOT, label, &parts, weight)
+            return 0
+        self._count(&parts)
+        if self.records[label].group < 0:
+            self._join(label, &parts)
+        self.records[label].weight += example.weight
+        node = self.records[label].group
+        if node < 0:
+            # it found no room
+            self.nodes[ROOT].stats.weight += example.weight
+            return 0
+        self._learn_path(node, &parts, example.weight, weight)
+        self._learn_group(node, label, &parts, weight)
+        self._train_test(node, label, &parts, weight)
+        if self._is_due(node):
+            self._divide(node)
+        return 0
+
+    cdef int _compare(self, const Row* row, const Example* example, Scratch* scratch,
+                      Prediction* out) except -1 nogil:
+        """Let groups and the whole tree predict, and the whole tree learn; the better one speaks.
+        """
+        cdef Prediction of_groups, of_whole
+        cdef bint is_whole = self._is_whole()
+        cdef double right
+        of_groups.shares = of_whole.shares = NULL
+        if out != NULL and not is_whole:
+            self._predict_groups(ROOT, row, scratch, out)
+            of_groups.label = out.label
+        else:
+            self._predict_groups(ROOT, row, scratch, &of_groups)
+        if out != NULL and is_whole:
+            self.whole.learn(row, example, scratch, out)
+            of_whole.label = out.label
+        else:
+            self.whole.learn(row, example, scratch, &of_whole)
+        right = (of_groups.label == example.label) - <double> (of_whole.label == example.label)
+        self.compared += 1.0
+        self.lead = FADING * self.lead + right
+        self.differing = FADING * self.differing + right * right
+        if self.compared >= MOST_COMPARED or (
+            self.compared >= LEAST_COMPARED
+            and self.lead * self.lead > SIGMAS * SIGMAS * self.differing
+        ):
+            self._settle()
+        return 0
+
+    cdef int _settle(self) except -1 nogil:
+        """Drop the groups or the whole tree, whichever was worse."""
+        cdef int32_t node, label
+        self.is_settled = True
+        if self.lead > 0.0:
+            with gil:
+                self.whole = self.leaves = None
+            return 0
+        self.has_groups = False
+        for node in range(self.links.size):
+            free_model(&self.nodes[node].test)
+            free_model(&self.nodes[node].model)
+            give_back(self.nodes[node].labels)
+        memset(self.nodes, 0, self.capacity * sizeof(Node))
+        self.nodes[ROOT].test.stride = 1
+        with gil:
+            self.links = TreeLinks()
+        for label in range(self.n_records):
+            self.records[label] = LabelRecord(
+                self.records[label].weight, 0.0, 0.0, 0.0, 0.0, -1, 0
+            )
+        return 0
+
+    cdef void _count(self, const Parts* parts) noexcept nogil:
+        cdef double norm = 0.0
+        cdef Py_ssize_t i
+        for i in range(parts.n):
+            norm += parts.row.values[i] * parts.row.values[i]
+        self.rows += 1.0
+        self.mean_norm += (norm - self.mean_norm) / self.rows
+
+    cdef inline StepSize _step_size(self, double rate, double weight) noexcept nogil:
+        cdef StepSize size
+        size.rate = <float> (rate / (self.mean_norm + NORM_OFFSET))
+        # weights of another scale are to take the same steps; no root of nothing for tiny ones
+        size.offset = <float> (SQUARE_OFFSET * weight * weight + 1e-30)
+        return size
+
+    cdef int _learn_path(self, int32_t node, Parts* parts, double whole_weight,
+                         double weight) except -1 nogil:
+        """Train the tests above a group on the sides of its label."""
+        cdef StepSize size = self._step_size(RELATIVE_RATE * self.leaf_rate, weight)
+        cdef int32_t child
+        cdef double slope
+        self.nodes[node].stats.weight += whole_weight
+        while self.links.links[node].parent >= 0:
+            child, node = node, self.links.links[node].parent
+            self.nodes[node].stats.weight += whole_weight
+            slope = sigmoid(side_score(&self.nodes[node].test, parts))
+            slope -= self.links.links[node].right == child
+            step_side(&self.nodes[node].test, parts, weight * slope, &size)
+        return 0
+
+    cdef int _learn_group(self, int32_t node, int32_t label, Parts* parts,
+                          double weight) except -1 nogil:
+        cdef StepSize size = self._step_size(RELATIVE_RATE * self.leaf_rate, weight)
+        cdef Node* group = &self.nodes[node]
+        cdef float shares[MOST_CLASSES]
+        if group.stats.n_labels < 2:
+            return 0
+        label_shares(&group.model, parts, group.stats.n_labels, shares)
+        return step_labels(
+            &group.model, parts, group.stats.n_labels, self.records[label].place, shares, weight,
+            &size,
+        )
+
+    cdef int _train_test(self, int32_t node, int32_t label, Parts* parts,
+                         double weight) except -1 nogil:
+        """One step of the test of a group towards the label's side, by the rule of the LOMtree."""
+        cdef StepSize size = self._step_size(self.learning_rate, weight)
+        cdef LabelRecord* record = &self.records[label]
+        cdef Node* group = &self.nodes[node]
+        cdef double score = side_score(&group.test, parts)
+        cdef double target = 1.0
+        # E > e(y) with the quotients multiplied out; while n(y) = 0, e(y) counts as 0
+        if record.trained > 0.0:
+            if group.stats.score_sum * record.trained > record.score_sum * group.stats.trained:
+                target = -1.0
+        elif group.stats.score_sum > 0.0:
+            target = -1.0
+        step_side(&group.test, parts, weight * loss_slope(self.loss, score, target), &size)
+        record.trained += weight
+        record.squares += weight * weight
+        record.score_sum += weight * score
+        record.right += weight if score > 0.0 else 0.0
+        group.stats.trained += weight
+        group.stats.score_sum += weight * score
+        return 0
+
+    # ------------------------------------------------------------------------------ growth
+
+    cdef int _begin_groups(self) except -1 nogil:
+        """Begin with one group that knows what the whole tree knows, if there is room."""
+        cdef const ModelState* known = self.leaves.common()
+        cdef Node* root = &self.nodes[ROOT]
+        cdef int32_t k
+        if known.n_classes == 0 or not may_grow(2 * model_bytes(&known.model)):
+            return 0
+        take_mixture(&root.model, &known.model, known.n_classes, self.context.n_columns)
+        for k in range(known.n_classes):
+            self._list(ROOT, known.classes[k])
+        for k in range(self.n_records):
+            root.stats.weight += self.records[k].weight
+        self.has_groups = True
+        return 0
+
+    cdef int _list(self, int32_t node, int32_t label) except -1 nogil:
+        """Write a label into a group."""
+        cdef Node* group = &self.nodes[node]
+        cdef int32_t n = group.stats.n_labels
+        if n == group.capacity:
+            group.labels = <int32_t*> counted(group.labels, spacious(n + 1) * sizeof(int32_t))
+            group.capacity = <int32_t> spacious(n + 1)
+        group.labels[n] = label
+        group.stats.n_labels += 1
+        self.records[label].group = node
+        self.records[label].place = n
+        return 0
+
+    cdef int _join(self, int32_t label, Parts* parts) except -1 nogil:
+        """Find a group for a new label: that to which its first example goes, or a smaller one."""
+        cdef int32_t node = ROOT, n
+        while True:
+            while self.links.links[node].left >= 0:
+                node = self._side_for_new(node, parts)
+            n = self.nodes[node].stats.n_labels
+            if n < self.max_classes:
+                break
+            if not self._divide(node):
+                return 0
+        if n + 1 > self.nodes[node].model.stride and not has_room(
+            2 * model_bytes(&self.nodes[node].model)
+        ):
+            return 0
+        make_room(&self.nodes[node].model, n + 1, self.context.n_columns)
+        self._list(node, label)
+        while self.links.links[node].parent >= 0:
+            node = self.links.links[node].parent
+            self.nodes[node].stats.n_labels += 1
+        return 0
+
+    cdef int32_t _side_for_new(self, int32_t node, Parts* parts) noexcept nogil:
+        """Where a new label goes from a node, so that no side has too many."""
+        cdef int32_t left = self.links.links[node].left, right = self.links.links[node].right
+        cdef int32_t n_left = self.nodes[left].stats.n_labels
+        cdef int32_t n_right = self.nodes[right].stats.n_labels
+        cdef double most = LARGEST_SIDE * (n_left + n_right + 1)
+        cdef double score = side_score(&self.nodes[node].test, parts)
+        cdef bint goes_right = score > 0.0 or (score == 0.0 and n_right < n_left)
+        if goes_right and n_right + 1 > most:
+            return left
+        if not goes_right and n_left + 1 > most:
+            return right
+        return right if goes_right else left
+
+    cdef bint _is_due(self, int32_t node) noexcept nogil:
+        """Whether a group has more labels than it should, and knows them."""
+        cdef const LabelNode* stats = &self.nodes[node].stats
+        return (
+            stats.n_labels > min(<int32_t> GROUP_SIZE, self.max_classes)
+            and stats.trained >= stats.n_labels
+        )
+
+    cdef double _agreement(self, int32_t node) noexcept nogil:
+        """How far examples of one label go the same way, beyond chance: from 0 to 1.
+
+        It is the share of the variance of the sides that lies between labels, the objective of the
+        LOMtree squared label by label, without the bias of few examples: pairs are of two.
+        """
+        cdef const Node* group = &self.nodes[node]
+        cdef const LabelRecord* record
+        cdef double same = 0.0, known = 0.0, right = 0.0, pairs, left, chance
+        cdef int32_t k
+        for k in range(group.stats.n_labels):
+            record = &self.records[group.labels[k]]
+            right += record.right
+            pairs = record.trained * record.trained - record.squares
+            if pairs <= 0.0:
+                continue
+            left = record.trained - record.right
+            known += record.trained
+            same += record.trained * (
+                (record.right * record.right + left * left - record.squares) / pairs
+            )
+        right /= group.stats.trained
+        chance = right * right + (1.0 - right) * (1.0 - right)
+        if chance >= 1.0:
+            return 0.0
+        return (same - chance * known) / (1.0 - chance) / (known + DOUBT)
+
+    cdef bint _divide(self, int32_t node) except -1 nogil:
+        """Divide the labels of a group in two; returns whether there was room."""
+        cdef Placed labels[MOST_CLASSES]
+        cdef Node* group = &self.nodes[node]
+        cdef const LabelRecord* record
+        cdef int32_t k, n = group.stats.n_labels, size = self.links.size
+        cdef bint by_test
+        if n < 2 or size // 2 >= self.max_splits:
+            return False
+        if not may_grow(model_bytes(&group.model) + model_bytes(&group.test) + 2 * sizeof(Node)):
+            return False
+        by_test = group.stats.trained > 0.0 and self._agreement(node) >= LEAST_AGREEMENT
+        for k in range(n):
+            record = &self.records[group.labels[k]]
+            labels[k] = Placed(-record.weight, record.weight, k)
+            if by_test:
+                labels[k].key = 0.0
+                if record.trained > 0.0:
+                    labels[k].key = record.score_sum / record.trained
+        sort_placed(labels, n)
+        self._reserve(size + 2)
+        self.links.reserve(size + 2)
+        self._part(node, labels, self._cut(labels, n))
+        if not by_test:
+            free_model(&self.nodes[node].test)
+            self.nodes[node].test.stride = 1
+        return True
+
+    cdef int32_t _cut(self, const Placed* labels, int32_t n) noexcept nogil:
+        """How many of the labels, in their order, go left: so that sides have the same weight."""
+        cdef int32_t k, least = (n + 2) // 3, cut = least
+        cdef double total = 0.0, below = 0.0, nearest = -1.0, distance
+        for k in range(n):
+            total += labels[k].weight
+        for k in range(n - least + 1):
+            distance = below - 0.5 * total if below > 0.5 * total else 0.5 * total - below
+            if k >= least and (nearest < 0.0 or distance < nearest):
+                cut, nearest = k, distance
+            below += labels[k].weight
+        return cut
+
+    cdef int _part(self, int32_t node, const Placed* labels, int32_t cut) except -1 nogil:
+        """Make the two sides of a group that is divided after so many labels."""
+        cdef int32_t left = self.links.add(node), right = self.links.add(node)
+        cdef Node* group = &self.nodes[node]
+        cdef int32_t n = group.stats.n_labels
+        self._move(node, left, labels, cut)
+        self._move(node, right, &labels[cut], n - cut)
+        free_model(&group.model)
+        give_back(group.labels)
+        group.labels = NULL
+        group.capacity = 0
+        group.stats.trained = group.stats.score_sum = 0.0
+        self.links.attach(node, left, right)
+        return 0
+
+    cdef int _move(self, int32_t node, int32_t child, const Placed* labels,
+                   int32_t n) except -1 nogil:
+        """Give some labels of a group to a child, with what is known of them."""
+        cdef Node* group = &self.nodes[child]
+        cdef int32_t places[MOST_CLASSES]
+        cdef LabelRecord* record
+        cdef int32_t k, label
+        for k in range(n):
+            places[k] = labels[k].place
+            label = self.nodes[node].labels[places[k]]
+            self._list(child, label)
+            record = &self.records[label]
+            record.trained = record.squares = record.score_sum = record.right = 0.0
+            group.stats.weight += record.weight
+        group.test.stride = 1
+        return take_part(
+            &group.model, &self.nodes[node].model, places, n, self.context.n_columns
+        )
+
+    # -------------------------------------------------------------------------- inspection
+
+    cdef list path(self, const Row* row, Scratch* scratch):
+        cdef Parts parts
+        cdef int32_t node
+        if self._is_whole():
+            return self.whole.path(row, scratch)
+        node = self.leaf(row, scratch)
+        self._look_at(&parts, row, scratch)
+        nodes = [(node, None)]
+        while self.links.links[node].parent >= 0:
+            node = self.links.links[node].parent
+            nodes.append((node, side_score(&self.nodes[node].test, &parts)))
+        return nodes[::-1]
+
+    cdef list ways(self, const Row* row, Scratch* scratch):
+        """The nodes above the groups that a beam finds; the shares of these sum to 1."""
+        cdef const Walk* walk
+        cdef Parts parts
+        cdef int32_t node, i
+        cdef double found = 0.0
+        if self._is_whole():
+            return self.whole.ways(row, scratch)
+        walk = self._walk(ROOT, row, scratch)
+        shares = {}
+        for i in range(walk.n_groups):
+            found += walk.groups[i].mass
+        for i in range(walk.n_groups):
+            node = walk.groups[i].node
+            while node >= 0:
+                shares[node] = shares.get(node, 0.0) + walk.groups[i].mass / found
+                node = self.links.links[node].parent
+        self._look_at(&parts, row, scratch)
+        # children have higher numbers than their parents
+        ways = []
+        for node in sorted(shares):
+            score = None
+            if self.links.links[node].left >= 0:
+                score = side_score(&self.nodes[node].test, &parts)
+            ways.append((node, score, shares[node]))
+        return [*ways, (None, None, 1.0)]
+
+    cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
+        """From what is said of a row without values: by the tests above the label's group and by
+        its model, each column by the slope of its part in the log of the probability."""
+        cdef Parts parts
+        cdef int32_t node, child, place
+        cdef double before, after, share, right
+        if self._is_whole():
+            return self.whole.explain(row, scratch, out)
+        before = self.output_below(ROOT, out.blank, out.blank_scratch, out)
+        after = self.output_below(ROOT, row, scratch, out)
+        out.add_bias(before)
+        child, place = self.records[out.output].group, self.records[out.output].place
+        if child < 0 or after == before:
+            return out.add_bias(after - before)
+        self._look_at(&parts, row, scratch)
+        base, columns, sums = self._column_scores(
+            &self.nodes[child].model, &parts, self.nodes[child].stats.n_labels
+        )
+        scores = base + sums.sum(axis=0)
+        scores = np.exp(scores - scores.max())
+        share = scores[place] / scores.sum()
+        total = softmax_parts(base, sums, place) / max(share, 1e-300)
+        while self.links.links[child].parent >= 0:
+            node = self.links.links[child].parent
+            right = sigmoid(side_score(&self.nodes[node].test, &parts))
+            right -= self.links.links[node].right == child
+            total -= right * self._column_scores(&self.nodes[node].test, &parts, 1)[2][:, 0]
+            child = node
+        return out.spread(columns, total, after - before)
+
+    cdef tuple _column_scores(self, const AdditiveModel* model, Parts* parts, int32_t width):
+        """The scores of the bias, the columns of a row, and the scores of each of them."""
+        cdef float unused[MOST_CLASSES]
+        cdef Py_ssize_t i
+        values = np.empty((parts.n, 1))
+        for i in range(parts.n):
+            values[i, 0] = parts.row.values[i]
+        if width == 1 == model.stride:
+            side_score(model, parts)
+        else:
+            label_shares(model, parts, width, unused)
+        return by_column(parts, part_records(model, parts, width) * values)
+
+    cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
+        cdef Parts parts
+        self._look_at(&parts, row, scratch)
+        _, columns, sums = self._column_scores(&self.nodes[node].test, &parts, 1)
+        return columns, pushing(sums[:, 0], score > 0.0)
+
+    # ------------------------------------------------------------------------------- state
+
+    @property
+    def is_whole(self):
+        """Whether one tree speaks for all labels, and no groups do."""
+        return self._is_whole()
+
+    @property
+    def n_nodes(self):
+        """Number of nodes, leaves included."""
+        return self.whole.n_nodes if self._is_whole() else self.links.size
+
+    def depths(self):
+        """The depth of every node, as an int32 array of shape (n_nodes,)."""
+        return self.whole.depths() if self._is_whole() else self.links.depths()
+
+    def mean_depth(self):
+        """The depth of the leaves, weighted by the examples that each has seen."""
+        if self._is_whole():
+            outline = self.whole.outline()
+            is_leaf = outline["links"]["left"] < 0
+            weights = outline["nodes"]["votes"][is_leaf]
+        else:
+            is_leaf = self.links.state()["left"] < 0
+            weights = self._stats()["weight"][is_leaf]
+        total = weights.sum()
+        return float((self.depths()[is_leaf] * weights).sum() / total) if total > 0 else 0.0
+
+    def _stats(self):
+        """The statistics of all nodes as a record array of shape (n_nodes,)."""
+        cdef LabelNode blank
+        cdef LabelNode[::1] view = <LabelNode[:1]> &blank
+        return export_records(
+            &self.nodes[0].stats, sizeof(Node), self.links.size, np.asarray(view).dtype
+        )
+
+    def _label_records(self):
+        """What is known of every label, as a record array of shape (n_labels,)."""
+        cdef LabelRecord blank
+        cdef LabelRecord[::1] view = <LabelRecord[:1]> &blank
+        self._reserve_records(self.context.n_labels)
+        return export_records(
+            self.records, sizeof(LabelRecord), self.context.n_labels, np.asarray(view).dtype
+        )
+
+    cdef dict outline(self):
+        return {
+            "links": self.links.state(),
+            "nodes": self._stats(),
+            "labels": self._label_records(),
+            "tests": [
+                {"node": node, **exported_model(&self.nodes[node].test)}
+                for node in range(self.links.size)
+            ],
+            "whole": [self.whole.outline()] if self.whole is not None else [],
+            "is_whole": bool(self._is_whole()),
+        }
+
+    cdef dict state(self):
+        return {
+            **self.outline(),
+            "models": [
+                {"node": node, **exported_model(&self.nodes[node].model)}
+                for node in range(self.links.size)
+                if self.has_groups and self.links.links[node].left < 0
+            ],
+            "whole": [self.whole.state()] if self.whole is not None else [],
+            "has_groups": bool(self.has_groups),
+            "is_settled": bool(self.is_settled),
+            "numbers": np.array([
+                self.lead, self.differing, self.compared, self.mean_norm, self.rows,
+            ]),
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        cdef int32_t label, n_labels = <int32_t> len(state["labels"])
+        cdef Node* group
+        self.links.take_state(state["links"])
+        self._reserve(self.links.size)
+        import_records(&self.nodes[0].stats, sizeof(Node), state["nodes"])
+        self._reserve_records(n_labels)
+        if n_labels:
+            import_records(self.records, sizeof(LabelRecord), state["labels"])
+        self.lead, self.differing, self.compared, self.mean_norm, self.rows = state["numbers"]
+        self.has_groups = state["has_groups"]
+        self.is_settled = state["is_settled"]
+        if state["whole"]:
+            self.whole.take_state(state["whole"][0])
+        else:
+            self.whole = self.leaves = None
+        for test in state["tests"]:
+            import_model(&self.nodes[<int32_t> test["node"]].test, self.context.n_columns, test)
+        for model in state["models"]:
+            group = &self.nodes[<int32_t> model["node"]]
+            import_model(&group.model, self.context.n_columns, model)
+            group.capacity = <int32_t> spacious(group.stats.n_labels)
+            group.labels = <int32_t*> counted(NULL, group.capacity * sizeof(int32_t))
+        for label in range(n_labels):
+            if self.records[label].group >= 0:
+                self.nodes[self.records[label].group].labels[self.records[label].place] = label
+        return 0
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        nodes, labels, left = state["nodes"], state["labels"], state["links"]["left"]
+        check_links(state["links"])
+        require(len(nodes) == len(left), "the number of nodes")
+        require(len(labels) == n_outputs, "the number of labels")
+        check_finite(nodes, "weight", "trained", at_least=0.0)
+        check_finite(nodes, "score_sum")
+        check_finite(labels, "weight", "trained", "squares", "right", at_least=0.0)
+        check_finite(labels, "score_sum")
+        require(state["numbers"].shape == (5,), "the numbers of the tree")
+        check_finite(state["numbers"])
+        check_finite(state["numbers"][1:], at_least=0.0)
+        has_groups = state["has_groups"]
+        # as long as it is not settled there is a whole tree, and then one of the two
+        expected = not (has_groups and state["is_settled"])
+        require(len(state["whole"]) == expected, "the tree of the only group")
+        for whole in state["whole"]:
+            require(self.whole is not None, "the tree of the only group")
+            check_same_kind(whole, self.whole.state())
+            self.whole.check_state(whole, n_columns, n_outputs)
+        if has_groups:
+            check_groups(state["links"], nodes["n_labels"], labels, self.max_classes)
+        else:
+            require(len(nodes) == 1 and (labels["group"] == -1).all(), "the group of a label")
+        check_models(state["tests"], range(len(nodes)), n_columns)
+        leaves = (left < 0).nonzero()[0].tolist() if has_groups else []
+        check_models(state["models"], leaves, n_columns)
+        for test in state["tests"]:
+            require(test["stride"] == 1, "the test of a node")
+        for model in state["models"]:
+            n_labels = nodes["n_labels"][model["node"]]
+            require(model["stride"] >= max(n_labels, 4), "the labels of a model")
+
+
+def check_models(models, nodes, n_columns):
+    """Check the models of some nodes."""
+    kind = {"node": 0, **blank_model()}
+    require(len(models) == len(nodes), "the models of the nodes")
+    for model, node in zip(models, nodes):
+        check_same_kind(model, kind)
+        require(model["node"] == node, "the node of a model")
+        check_softmax(model, n_columns)
+
+
+def check_groups(links, n_labels, labels, max_classes):
+    """Check that every label of a group has a place of its own, and what nodes say of their
+    number."""
+    group, place = labels["group"], labels["place"]
+    inside = group >= 0
+    require(((group >= -1) & (group < len(links))).all(), "the group of a label")
+    require((links["left"][group[inside]] < 0).all(), "the group of a label")
+    counts = np.bincount(group[inside], minlength=len(links))
+    require((n_labels[links["left"] < 0] > 0).all(), "a group without labels")
+    require((counts <= max_classes).all(), "the labels of a group")
+    # by group and place: places are to be 0, 1, 2, ... in each
+    order = np.lexsort((place[inside], group[inside]))
+    places = place[inside][order]
+    firsts = np.repeat(np.cumsum(counts) - counts, counts)
+    require((places == np.arange(len(places)) - firsts).all(), "the place of a label")
+    # children have higher numbers than their parents
+    for node in range(len(links) - 1, 0, -1):
+        require(links["parent"][node] < node, "the order of the nodes")
+        counts[links["parent"][node]] += counts[node]
+    require((counts == n_labels).all(), "the labels below a node")

@@ -1,0 +1,402 @@
+"""Label trees: groups of labels, tests of sides, the beam, and what they do at their bounds."""
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from reference.labeltree import ReferenceLabelTree
+from scipy import sparse
+from support.strategies import streams
+
+from streamtree import LOMTreeClassifier, diagnostics
+
+
+def texts(n, n_labels, seed, n_words=120):
+    """Rows of word indices, and labels of Zipf frequencies: each label has words of its own."""
+    rng = np.random.default_rng(seed)
+    frequency = 1.0 / np.arange(1, n_labels + 1)
+    labels = rng.choice(n_labels, size=n, p=frequency / frequency.sum())
+    words = rng.integers(n_words, size=(n_labels, 3))
+    rows = []
+    for label in labels:
+        noise = rng.integers(n_words, size=3)
+        rows.append(np.unique(np.append(rng.permutation(words[label])[:2], noise)))
+    return rows, labels.tolist()
+
+
+def as_dict(words):
+    return {f"w{word}": 1.0 for word in words.tolist()}
+
+
+def as_csr(rows, n_words=120):
+    starts = np.append(0, np.cumsum([len(row) for row in rows]))
+    return sparse.csr_matrix(
+        (np.ones(starts[-1]), np.concatenate(rows), starts), shape=(len(rows), n_words)
+    )
+
+
+def groups_of(model):
+    """The state of a model that has settled on groups, or is comparing them."""
+    return model.snapshot()["tree"]
+
+
+def learned(rows, labels, **params):
+    model = LOMTreeClassifier(**params)
+    for row, label in zip(rows, labels, strict=True):
+        model.learn_one(as_dict(row), label)
+    return model
+
+
+# ------------------------------------------------------------------------ the reference
+
+
+def weights_of(model, node):
+    stride, linear = model["stride"], model["linear"]
+    return {
+        (key - 1 if key else None, place): float(record[place])
+        for key, record in zip(linear["keys"].tolist(), linear["records"], strict=True)
+        for place in range(1 if node.left is not None else min(stride, len(node.labels)))
+        if record[place]
+    }
+
+
+def assert_same(model, reference):
+    state = groups_of(model)
+    numbers = {id(node): i for i, node in enumerate(reference.nodes)}
+    for i, node in enumerate(reference.nodes):
+        link, stats = state["links"][i], state["nodes"][i]
+        for name in ("parent", "left", "right"):
+            other = getattr(node, name)
+            assert link[name] == (-1 if other is None else numbers[id(other)])
+        assert stats["n_labels"] == len(node.below())
+        assert stats["weight"] == pytest.approx(node.weight)
+        assert stats["trained"] == pytest.approx(node.trained)
+        assert stats["score_sum"] == pytest.approx(node.score_sum, rel=1e-3, abs=1e-3)
+        test = {column: w for (column, _), w in weights_of(state["tests"][i], node).items()}
+        for column, (weight, _) in node.test.items():
+            # single precision on one side
+            assert test.get(column, 0.0) == pytest.approx(weight, rel=1e-3, abs=1e-4)
+    for model_state in state["models"]:
+        node = reference.nodes[model_state["node"]]
+        found = weights_of(model_state, node)
+        for column, records in node.model.items():
+            for place, label in enumerate(node.labels):
+                expected = records.get(label, (0.0,))[0]
+                assert found.get((column, place), 0.0) == pytest.approx(
+                    expected, rel=1e-3, abs=1e-4
+                )
+    for number, label in enumerate(reference.labels):
+        record = state["labels"][number]
+        assert record["group"] == numbers[id(label.group)]
+        for name in ("weight", "trained", "squares", "right"):
+            assert record[name] == pytest.approx(getattr(label, name))
+
+
+@pytest.mark.parametrize(("max_classes", "beam"), [(3, 1), (5, 2), (16, 4)])
+def test_every_step_equals_the_reference(max_classes, beam):
+    rows, labels = texts(300, 50, seed=max_classes)
+    model = LOMTreeClassifier(max_leaf_classes=max_classes, beam=beam)
+    weights = np.random.default_rng(1).choice([0.5, 1.0, 2.0], size=len(rows)).tolist()
+    reference, order = None, {}
+    for i, (row, label, weight) in enumerate(zip(rows, labels, weights, strict=True)):
+        order.setdefault(label, len(order))
+        model.learn_one(as_dict(row), label, w=weight)
+        columns = model._core.features.names
+        values = {columns.index(name): 1.0 for name in as_dict(row)}
+        if reference is not None:
+            reference.learn_one(values, order[label], weight)
+        elif groups_of(model)["has_groups"]:
+            reference = ReferenceLabelTree(groups_of(model), max_classes=max_classes, beam=beam)
+        if reference is not None and (i < 70 or i % 25 == 0):
+            assert_same(model, reference)
+            # the whole tree may still be the one that speaks
+            if not groups_of(model)["is_whole"]:
+                said = list(model.predict_proba_one(as_dict(row)).values())
+                assert said == pytest.approx(
+                    reference.predict_proba_one(values).tolist(), rel=1e-3, abs=1e-5
+                )
+    assert model._core.tree.has_groups
+    assert len(reference.nodes) > 50 // max_classes
+
+
+# ------------------------------------------------------------------------------- labels
+
+
+def test_few_labels_are_those_of_a_model_tree():
+    from streamtree import ModelTreeClassifier
+
+    rows, labels = texts(400, 12, seed=3)
+    ours, other = LOMTreeClassifier(), ModelTreeClassifier()
+    ours.learn_many(as_csr(rows), labels)
+    other.learn_many(as_csr(rows), labels)
+    assert not ours._core.tree.has_groups
+    asked = as_csr(rows[:50])
+    assert ours.predict_proba_many(asked).tolist() == other.predict_proba_many(asked).tolist()
+
+
+def assert_disjoint(state, max_classes, n_labels):
+    """Every label is in one group; the depth is logarithmic."""
+    left, groups = state["links"]["left"], state["labels"]["group"]
+    assert (groups >= 0).all()
+    assert (left[groups] < 0).all()
+    counts = np.bincount(groups, minlength=len(left))
+    assert (counts[left < 0] > 0).all()
+    assert counts.max() <= max_classes
+    assert state["nodes"]["n_labels"][0] == n_labels
+
+
+@hypothesis_settings(max_examples=60)
+@given(stream=streams(), params=st.fixed_dictionaries({
+    "max_leaf_classes": st.integers(2, 4), "beam": st.integers(1, 4),
+    "loss": st.sampled_from(["hinge", "logistic", "squared", "absolute"]),
+}))  # fmt: skip
+def test_any_stream_gives_a_sound_label_tree(stream, params):
+    model = LOMTreeClassifier(**params)
+    for x, y, w in stream:
+        model.learn_one(x, y, w=w)
+    state = groups_of(model)
+    if state["has_groups"]:
+        assert_disjoint(state, params["max_leaf_classes"], len(model.labels))
+        model._core.check_state(model.snapshot())
+    for x, _, _ in stream[:5]:
+        proba = model.predict_proba_one(x)
+        if proba:
+            assert sum(proba.values()) == pytest.approx(1.0, abs=1e-9)
+            assert min(proba.values()) > 0.0
+            assert proba[model.predict_one(x)] == max(proba.values())
+    assert pickle.dumps(pickle.loads(pickle.dumps(model))) == pickle.dumps(model)
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sorted", "blocks", "falling"])
+@pytest.mark.parametrize("max_classes", [2, 8])
+def test_the_depth_is_logarithmic_in_any_order(order, max_classes):
+    rows, labels = texts(1500, 150, seed=5)
+    labels = np.array(labels)
+    keys = {
+        "shuffled": np.arange(len(labels)),
+        "sorted": labels,
+        "falling": -labels,
+        "blocks": labels // 20,
+    }
+    order = np.argsort(keys[order], kind="stable")
+    model = LOMTreeClassifier(max_leaf_classes=max_classes)
+    model.learn_many(as_csr([rows[i] for i in order]), labels[order].tolist())
+    n_labels = len(set(labels.tolist()))
+    state = groups_of(model)
+    assert_disjoint(state, max_classes, n_labels)
+    assert model._core.tree.depths().max() <= 2 * math.log2(n_labels)
+
+
+def test_a_label_tree_learns_many_labels():
+    rows, labels = texts(6000, 100, seed=7)
+    model = LOMTreeClassifier(max_leaf_classes=16)
+    said = model.test_then_learn_many(as_csr(rows), labels)
+    right = np.array(said) == np.array(labels)
+    majority = np.bincount(labels).max() / len(labels)
+    assert right[3000:].mean() > majority + 0.35
+    assert right[5000:].mean() > right[:1000].mean() + 0.1
+
+
+def test_wider_beams_find_more():
+    rows, labels = texts(4000, 100, seed=9)
+    errors = []
+    for beam in (1, 4, 64):
+        model = LOMTreeClassifier(max_leaf_classes=4, beam=beam)
+        model.learn_many(as_csr(rows[:3000]), labels[:3000])
+        said = model.predict_many(as_csr(rows[3000:]))
+        errors.append((np.array(said) != np.array(labels[3000:])).mean())
+    assert errors[1] < errors[0]
+    assert errors[2] <= errors[1] + 0.01
+
+
+# --------------------------------------------------------------------------- prediction
+
+
+@pytest.mark.parametrize("beam", [1, 3, 64])
+def test_probabilities_labels_and_top_labels_agree(beam):
+    rows, labels = texts(900, 60, seed=11)
+    model = learned(rows, labels, max_leaf_classes=4, beam=beam)
+    for row in [*rows[:30], np.array([], dtype=int)]:
+        x = as_dict(row)
+        shares = model.predict_proba_one(x)
+        assert sum(shares.values()) == pytest.approx(1.0)
+        assert min(shares.values()) > 0.0
+        best = model.predict_one(x)
+        assert shares[best] == max(shares.values())
+        for count in (1, 5, 1000):
+            top = model.predict_topk_one(x, count)
+            assert len(top) == min(count, len(shares))
+            expected = sorted(shares.values(), reverse=True)[:count]
+            assert [share for _, share in top] == pytest.approx(expected, rel=1e-12)
+            assert top[0][0] == best
+            assert all(share == pytest.approx(shares[label]) for label, share in top)
+
+
+def test_a_sparse_batch_equals_a_loop_over_dicts():
+    rows, labels = texts(300, 60, seed=13)
+    loop = learned(rows, labels, max_leaf_classes=8)
+    batch = LOMTreeClassifier(max_leaf_classes=8)
+    frame = pd.DataFrame.sparse.from_spmatrix(
+        as_csr(rows), columns=[f"w{word}" for word in range(120)]
+    )
+    batch.learn_many(frame, labels)
+    ours, other = batch.snapshot()["tree"], loop.snapshot()["tree"]
+    assert ours["labels"].tolist() == other["labels"].tolist()
+    asked = [as_dict(row) for row in rows[:40]]
+    assert [batch.predict_one(x) for x in asked] == [loop.predict_one(x) for x in asked]
+    for x in asked[:10]:
+        assert batch.predict_proba_one(x) == loop.predict_proba_one(x)
+
+
+@pytest.mark.parametrize("max_bytes", [262144, 400_000])
+def test_where_memory_is_short_a_batch_equals_its_rows(max_bytes):
+    rows, labels = texts(300, 60, seed=13)
+    X = as_csr(rows)
+    batch, loop = (LOMTreeClassifier(max_leaf_classes=8, max_bytes=max_bytes) for _ in range(2))
+    batch.learn_many(X, labels)
+    for i, label in enumerate(labels):
+        loop.learn_many(X[i : i + 1], [label])
+    assert pickle.dumps(batch) == pickle.dumps(loop)
+
+
+def test_too_little_memory_is_a_bound_not_an_end():
+    rows, labels = texts(3000, 100, seed=15)
+    model = LOMTreeClassifier(max_leaf_classes=8, max_bytes=262144)
+    model.learn_many(as_csr(rows), labels)
+    assert model._core.n_bytes <= 262144
+    assert model.predict_one(as_dict(rows[0])) in set(labels)
+
+
+# --------------------------------------------------------------- groups or the whole tree
+
+
+def test_where_regions_have_few_labels_the_whole_tree_goes_on():
+    """Places on a map: labels far apart from each other share a group, which thresholds tell."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(16000, 2))
+    y = (np.floor(X * 17) @ [17, 1]).astype(int)
+    model = LOMTreeClassifier(max_leaf_classes=64)
+    model.learn_many(X, y.tolist())
+    tree = model._core.tree
+    assert tree.is_settled
+    assert not tree.has_groups
+    again = pickle.loads(pickle.dumps(model))
+    assert pickle.dumps(again) == pickle.dumps(model)
+    again.learn_many(X[:500], y[:500].tolist())
+    model.learn_many(X[:500], y[:500].tolist())
+    assert pickle.dumps(again) == pickle.dumps(model)
+
+
+def test_where_labels_have_words_of_their_own_groups_win():
+    rows, labels = texts(5600, 100, seed=17)
+    model = LOMTreeClassifier(max_leaf_classes=8)
+    model.learn_many(as_csr(rows), labels)
+    assert model._core.tree.is_settled
+    assert model._core.tree.has_groups
+    assert groups_of(model)["whole"] == []
+
+
+# --------------------------------------------------------------------------- inspection
+
+
+def test_diagnostics_know_the_groups():
+    rows, labels = texts(1500, 60, seed=19)
+    model = learned(rows, labels, max_leaf_classes=8)
+    assert not groups_of(model)["is_whole"]
+    summary = diagnostics.split_summary(model)
+    # no label is on both sides
+    assert summary["purity"] == pytest.approx(0.0)
+    left, right = diagnostics.split_counts(model)
+    assert not (left * right).any()
+    share = left.sum() / (left.sum() + right.sum())
+    assert summary["objective"] == pytest.approx(4 * share * (1 - share))
+    assert summary["least_balance"] - 1e-9 <= summary["balance"]
+    criteria = diagnostics.tree_criteria(model)
+    assert 0 < criteria["entropy"] < math.log(60)
+
+
+def test_inspection_tells_of_groups():
+    rows, labels = texts(1500, 60, seed=19)
+    model = learned(rows, labels, max_leaf_classes=8)
+    x = as_dict(rows[-1])
+    path = model.decision_path(x)
+    assert path[-1]["node"] is None
+    assert path[-1]["prediction"] == model.predict_one(x)
+    shares = [step["share"] for step in path if step["score"] is None]
+    assert sum(shares) == pytest.approx(2.0)
+    told = model.contributions_one(x)
+    assert told["bias"] + sum(told["features"].values()) == pytest.approx(told["score"])
+    assert set(told["features"]) <= set(x)
+    assert model.debug_one(x).splitlines()[-1].startswith(f"predicts {model.predict_one(x)} (")
+    assert model.draw() is not None
+
+
+# -------------------------------------------------------------------------------- files
+
+
+def damaged(state):
+    """States with groups that no model can be in, by what was done to them."""
+    tree = state["tree"]
+    n_nodes, n_labels = len(tree["nodes"]), len(tree["labels"])
+    inner = int((tree["links"]["left"] >= 0).nonzero()[0][0])
+
+    def changed(name, field, at, value):
+        array = tree[name].copy()
+        array[field][at] = value
+        return {**state, "tree": {**tree, name: array}}
+
+    yield "a group out of range", changed("labels", "group", 0, n_nodes)
+    yield "a group that is an inner node", changed("labels", "group", 0, inner)
+    yield "no group", changed("labels", "group", 0, -2)
+    yield "a place out of range", changed("labels", "place", 0, n_labels)
+    yield "a place below zero", changed("labels", "place", 0, -1)
+    yield "a weight that is none", changed("labels", "weight", 0, math.nan)
+    yield "more labels than there are", changed("nodes", "n_labels", 0, n_labels + 1)
+    yield "an endless sum", changed("nodes", "score_sum", 0, math.inf)
+    for name, values in (
+        ("whole", [tree["tests"][0]]),
+        ("tests", tree["tests"][1:]),
+        ("tests", tree["models"]),
+        ("models", tree["models"][:-1]),
+        ("models", tree["models"] + tree["models"][:1]),
+        ("has_groups", False),
+        ("is_settled", not tree["is_settled"]),
+        ("numbers", tree["numbers"][:-1]),
+        ("numbers", np.full(5, math.nan)),
+    ):
+        yield f"other {name}", {**state, "tree": {**tree, name: values}}
+    small = {**tree["models"][0], "stride": 1}
+    yield "a small model", {**state, "tree": {**tree, "models": [small, *tree["models"][1:]]}}
+    far = {**tree["tests"][0], "node": n_nodes}
+    yield "a far test", {**state, "tree": {**tree, "tests": [far, *tree["tests"][1:]]}}
+
+
+def test_damaged_states_are_refused():
+    rows, labels = texts(700, 40, seed=21)
+    model = learned(rows, labels, max_leaf_classes=8)
+    state = model.snapshot()
+    fresh = LOMTreeClassifier(max_leaf_classes=8)
+    fresh._core.check_state(state)
+    n_tried = 0
+    for what, bad in damaged(state):
+        with pytest.raises(ValueError, match="inconsistent state"):
+            LOMTreeClassifier(max_leaf_classes=8)._core.check_state(bad)
+        n_tried += bool(what)
+    assert n_tried > 15
+
+
+@pytest.mark.parametrize("n", [60, 300, 700])
+def test_a_saved_model_goes_on_as_if_it_had_not_been_saved(n):
+    rows, labels = texts(900, 60, seed=23)
+    model = learned(rows[:n], labels[:n], max_leaf_classes=8)
+    again = pickle.loads(pickle.dumps(model))
+    for row, label in itertools.islice(zip(rows, labels, strict=True), n, n + 150):
+        model.learn_one(as_dict(row), label)
+        again.learn_one(as_dict(row), label)
+    assert pickle.dumps(again) == pickle.dumps(model)

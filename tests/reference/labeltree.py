@@ -1,0 +1,252 @@
+"""Label trees with groups, in plain Python: rows are {column: standardised value}, without knots.
+
+A reference goes on from the state of a model that has begun its groups, and learns the same rows.
+"""
+
+import math
+
+import numpy as np
+
+GROUP_SIZE = 48
+LARGEST_SIDE = 2.0 / 3.0
+LEAST_AGREEMENT = 0.5
+DOUBT = 20.0
+RELATIVE_RATE = 1.4
+SQUARE_OFFSET = 0.1
+NORM_OFFSET = 4.0
+
+
+def sigmoid(score):
+    return 1.0 / (1.0 + math.exp(-score))
+
+
+class Label:
+    """What is known of a label; `trained` and what follows is of the test of its group."""
+
+    def __init__(self, weight=0.0):
+        self.weight = weight
+        self.group = None
+        self.forget_test()
+
+    def forget_test(self):
+        self.trained = self.squares = self.score_sum = self.right = 0.0
+
+
+class Node:
+    """An inner node, or a group of labels."""
+
+    def __init__(self, parent=None):
+        self.parent, self.left, self.right = parent, None, None
+        self.test = {}  # column -> [weight, sum of squares], the bias is None
+        self.model = {}  # column -> {label: [weight, sum of squares]}
+        self.labels = []
+        self.weight = self.trained = self.score_sum = 0.0
+
+    def score(self, row):
+        return sum(self.test.get(c, (0.0,))[0] * v for c, v in row.items())
+
+    def below(self):
+        return self.labels if self.left is None else self.left.below() + self.right.below()
+
+    def shares(self, row):
+        """The probabilities of the labels of a group."""
+        scores = [
+            sum(self.model.get(c, {}).get(k, (0.0,))[0] * v for c, v in row.items())
+            for k in self.labels
+        ]
+        exps = np.exp(np.array(scores) - max(scores))
+        return exps / exps.sum()
+
+
+def step(record, gradient, rate, weight):
+    record[1] += gradient**2
+    record[0] -= rate * gradient / math.sqrt(record[1] + SQUARE_OFFSET * weight**2)
+
+
+class ReferenceLabelTree:
+    """Groups, tests and a beam, as `state` says."""
+
+    def __init__(self, state, *, max_classes, beam, learning_rate=5.0, leaf_rate=2.5):
+        self.max_classes, self.beam = max_classes, beam
+        self.learning_rate, self.leaf_rate = learning_rate, leaf_rate
+        _, _, _, self.mean_norm, self.rows = state["numbers"].tolist()
+        self.nodes = [Node() for _ in state["nodes"]]
+        for node, link, stats in zip(self.nodes, state["links"], state["nodes"], strict=True):
+            node.parent, node.left, node.right = (
+                self.nodes[link[name]] if link[name] >= 0 else None
+                for name in ("parent", "left", "right")
+            )
+            node.weight, node.trained = float(stats["weight"]), float(stats["trained"])
+            node.score_sum = float(stats["score_sum"])
+        self.labels = []
+        order = {}
+        for number, record in enumerate(state["labels"]):
+            label = Label(float(record["weight"]))
+            for name in ("trained", "squares", "score_sum", "right"):
+                setattr(label, name, float(record[name]))
+            self.labels.append(label)
+            if record["group"] >= 0:
+                label.group = self.nodes[record["group"]]
+                order[int(record["group"]), int(record["place"])] = number
+        for group, place in sorted(order):
+            self.nodes[group].labels.append(order[group, place])
+        for node, test in zip(self.nodes, state["tests"], strict=True):
+            for key, record in zip(test["linear"]["keys"], test["linear"]["records"], strict=True):
+                node.test[key - 1 if key else None] = record[:2].astype(float).tolist()
+        for model in state["models"]:
+            node, stride = self.nodes[model["node"]], model["stride"]
+            linear = model["linear"]
+            for key, record in zip(linear["keys"], linear["records"], strict=True):
+                node.model[key - 1 if key else None] = {
+                    label: [float(record[place]), float(record[stride + place])]
+                    for place, label in enumerate(node.labels)
+                }
+
+    # ---------------------------------------------------------------------- learning
+
+    def learn_one(self, row, number, w=1.0):
+        row = {None: 1.0, **row}
+        self.rows += 1.0
+        self.mean_norm += (sum(v * v for v in row.values()) - self.mean_norm) / self.rows
+        while len(self.labels) <= number:
+            self.labels.append(Label())
+        label = self.labels[number]
+        if label.group is None:
+            self.join(row, number)
+        label.weight += w
+        self.learn_path(row, label.group, w)
+        self.learn_group(row, label.group, number, w)
+        self.train_test(row, label.group, label, w)
+        n = len(label.group.labels)
+        if n > min(GROUP_SIZE, self.max_classes) and label.group.trained >= n:
+            self.divide(label.group)
+
+    def rate(self, rate):
+        return rate / (self.mean_norm + NORM_OFFSET)
+
+    def join(self, row, number):
+        node = self.nodes[0]
+        while True:
+            while node.left is not None:
+                node = self.side_for_new(node, row)
+            if len(node.labels) < self.max_classes:
+                break
+            self.divide(node)
+        node.labels.append(number)
+        self.labels[number].group = node
+
+    @staticmethod
+    def side_for_new(node, row):
+        n_left, n_right = len(node.left.below()), len(node.right.below())
+        most = LARGEST_SIDE * (n_left + n_right + 1)
+        score = node.score(row)
+        if score > 0 or (score == 0 and n_right < n_left):
+            return node.right if n_right + 1 <= most else node.left
+        return node.left if n_left + 1 <= most else node.right
+
+    def learn_path(self, row, node, w):
+        node.weight += w
+        while node.parent is not None:
+            child, node = node, node.parent
+            node.weight += w
+            slope = sigmoid(node.score(row)) - (node.right is child)
+            for column, value in row.items():
+                record = node.test.setdefault(column, [0.0, 0.0])
+                step(record, w * slope * value, self.rate(RELATIVE_RATE * self.leaf_rate), w)
+
+    def learn_group(self, row, node, number, w):
+        if len(node.labels) < 2:
+            return
+        slopes = w * node.shares(row)
+        slopes[node.labels.index(number)] -= w
+        for column, value in row.items():
+            records = node.model.setdefault(column, {})
+            for label, slope in zip(node.labels, slopes, strict=True):
+                record = records.setdefault(label, [0.0, 0.0])
+                step(record, slope * value, self.rate(RELATIVE_RATE * self.leaf_rate), w)
+
+    def train_test(self, row, node, label, w):
+        score = node.score(row)
+        mean = node.score_sum / node.trained if node.trained else 0.0
+        own = label.score_sum / label.trained if label.trained else 0.0
+        target = -1.0 if mean > own else 1.0
+        if target * score < 1.0:
+            for column, value in row.items():
+                record = node.test.setdefault(column, [0.0, 0.0])
+                step(record, -w * target * value, self.rate(self.learning_rate), w)
+        label.trained += w
+        label.squares += w * w
+        label.score_sum += w * score
+        label.right += w * (score > 0)
+        node.trained += w
+        node.score_sum += w * score
+
+    # ---------------------------------------------------------------------- dividing
+
+    def agreement(self, node):
+        labels = [self.labels[number] for number in node.labels]
+        right = sum(label.right for label in labels) / node.trained
+        chance = right**2 + (1 - right) ** 2
+        same = known = 0.0
+        for label in labels:
+            pairs = label.trained**2 - label.squares
+            if pairs > 0:
+                left = label.trained - label.right
+                known += label.trained
+                same += label.trained * (label.right**2 + left**2 - label.squares) / pairs
+        return (same - chance * known) / (1 - chance) / (known + DOUBT) if chance < 1 else 0.0
+
+    def divide(self, node):
+        by_test = node.trained > 0 and self.agreement(node) >= LEAST_AGREEMENT
+        known = {number: self.labels[number] for number in node.labels}
+        if by_test:
+            order = sorted(known, key=lambda k: known[k].score_sum / (known[k].trained or 1.0))
+        else:
+            order = sorted(known, key=lambda k: -known[k].weight)
+        n, total = len(order), sum(label.weight for label in known.values())
+        least = (n + 2) // 3
+        below = [sum(known[k].weight for k in order[:cut]) for cut in range(n + 1)]
+        cut = min(range(least, n - least + 1), key=lambda cut: abs(below[cut] - total / 2))
+        node.left, node.right = Node(node), Node(node)
+        self.nodes += [node.left, node.right]
+        for side, labels in ((node.left, order[:cut]), (node.right, order[cut:])):
+            side.labels = labels
+            for column, records in node.model.items():
+                kept = {k: records.get(k, [0.0, 0.0]) for k in labels}
+                if column is None or any(weight > 0 for weight, _ in kept.values()):
+                    side.model[column] = kept
+            for number in labels:
+                known[number].group = side
+                known[number].forget_test()
+                side.weight += known[number].weight
+        node.labels, node.model = [], {}
+        node.trained = node.score_sum = 0.0
+        if not by_test:
+            node.test = {}
+
+    # -------------------------------------------------------------------- prediction
+
+    def predict_proba_one(self, row):
+        """The probability of every label, in the order of their numbers."""
+        row = {None: 1.0, **row}
+        level, groups = [(1.0, self.nodes[0])], []
+        while level:
+            ahead = []
+            for mass, node in level:
+                if len(groups) == self.beam and mass <= groups[-1][0]:
+                    break
+                if node.left is None:
+                    groups = sorted([*groups, (mass, node)], key=lambda g: -g[0])[: self.beam]
+                    continue
+                right = sigmoid(node.score(row))
+                ahead += [(mass * (1 - right), node.left), (mass * right, node.right)]
+            level = sorted(ahead, key=lambda g: -g[0])[: self.beam]
+        shares = np.full(len(self.labels), np.nan)
+        for mass, node in groups:
+            shares[node.labels] = mass * node.shares(row)
+        rest = np.isnan(shares)
+        found = sum(mass for mass, _ in groups)
+        if rest.any():
+            shares[rest] = min(max(1 - found, 0) / rest.sum(), 0.5 * np.nanmax(shares))
+        total = self.nodes[0].weight
+        return (total * shares / shares.sum() + 1 / len(shares)) / (total + 1)
