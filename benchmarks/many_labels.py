@@ -1,10 +1,11 @@
-"""Trees of many labels: LOMTreeClassifier beside ModelTreeClassifier and majority leaves.
+"""Trees of many labels: LOMTreeClassifier beside our other trees, Vowpal Wabbit and napkinXC.
 
     python benchmarks/many_labels.py [section ...] [--repeats N]
 
 `words` is the next word of a text, `sets` data sets of 20 to 3,700 labels, `growth` made streams
 of 100 to 100,000 labels, `orders` the same labels in other orders of arrival. Times are processor
-time, one pass, learners one after the other. The data sets are looked for in $STREAMTREE_DATA.
+time, one pass, learners one after the other; VW reads caches that are made outside the clock. What
+is not installed is left out. The data sets are looked for in $STREAMTREE_DATA.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from data import load
 from numpy.typing import NDArray
+from peers import Cache, vw_weight_bytes, why_absent
 from report import Run, error_rate, megabytes, memory_of, run_sections
 from scipy import sparse
 
@@ -34,6 +36,11 @@ SETS = (
     "newsgroups20", "isolet", "letter", "banking77", "clinc150", "omniglot_small",
     "geonames_admin1",
 )
+VW_REDUCTIONS = ("recall_tree", "log_multi", "oaa")
+# its default table is far too small for nodes x features
+VW_BITS = 24
+# of napkinXC: hierarchical softmax in one pass, and the probabilistic label tree, not online
+NAPKINXC = {"HSM": {"optimizer": "adagrad", "epochs": 1}, "PLT": {}}
 # A set without a test part of its own is cut here.
 TRAIN_SHARE = 0.75
 HEADER = ["learner", "learn us", "predict us", "test error", "MB", "leaves", "height"]
@@ -74,6 +81,59 @@ def measured(
     ], model
 
 
+def vw_cells(
+    run: Run, reduction: str, X: Any, y: NDArray[Any], n: int, n_classes: int
+) -> list[str]:
+    """The cells of a reduction of VW."""
+    train, test = (
+        Cache(run.folder / name, X[part], y[part], n_classes, VW_BITS)
+        for name, part in (("train", slice(n)), ("test", slice(n, None)))
+    )
+    learning, workspace = seconds(lambda: train.learn(reduction))
+    predicting, said = seconds(lambda: test.predict(workspace))
+    size = vw_weight_bytes(workspace)
+    workspace.finish()
+    return [
+        f"{learning / n * 1e6:.2f}", f"{predicting / (len(y) - n) * 1e6:.2f}",
+        f"{error_rate(said, y[n:]):.2%}", megabytes(size), "-", "-",
+    ]
+
+
+def napkinxc_cells(run: Run, name: str, X: Any, y: NDArray[Any], n: int) -> list[str]:
+    """The cells of a model of napkinXC, whose memory is that of its files."""
+    from napkinxc import models
+
+    folder = run.folder / name
+    model = getattr(models, name)(str(folder), seed=1, threads=1, **NAPKINXC[name])
+    rows = sparse.csr_matrix(X, dtype=np.float32)
+    learning, _ = seconds(lambda: model.fit(rows[:n], [[label] for label in y[:n].tolist()]))
+    # what it loads before it predicts
+    model.predict(rows[n : n + 1], top_k=1)
+    predicting, said = seconds(lambda: model.predict(rows[n:], top_k=1))
+    found = np.array([labels[0] if labels else -1 for labels in said])
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    return [
+        f"{learning / n * 1e6:.2f}", f"{predicting / (len(y) - n) * 1e6:.2f}",
+        f"{error_rate(found, y[n:]):.2%}", megabytes(size), "-", "-",
+    ]
+
+
+def rows_of_peers(
+    run: Run, X: Any, y: NDArray[Any], n: int, n_classes: int, peers: Sequence[str]
+) -> list[list[str]]:
+    """Rows of a table for those reductions of VW and models of napkinXC that are installed."""
+    rows = []
+    for name in peers:
+        module = "napkinxc" if name in NAPKINXC else "vowpalwabbit"
+        if absent := why_absent(module):
+            run.report.skipped({name: absent})
+        elif name in NAPKINXC:
+            rows.append([f"napkinXC {name}", *napkinxc_cells(run, name, X, y, n)])
+        else:
+            rows.append([f"VW {name}", *vw_cells(run, name, X, y, n, n_classes)])
+    return rows
+
+
 def words(run: Run) -> None:
     """The next of thousands of words."""
     data = load("wikitext2_nextword")
@@ -87,6 +147,9 @@ def words(run: Run) -> None:
             ours, our_cells = model, cells
     cells, _ = measured(LOMTreeClassifier, data.X, data.y, n, passes=3)
     rows.append(["LOMTree, 3 passes", *cells])
+    rows += rows_of_peers(
+        run, data.X, data.y, n, data.n_classes, (*VW_REDUCTIONS, *NAPKINXC)
+    )
     run.report.table(HEADER, rows)
     picked = slice(n, None, 20)
     error = top_error(ours, data.X[picked], data.y[picked], 5)
@@ -149,6 +212,12 @@ def growth(run: Run) -> None:
             X, y = make_stream(110_000, n_labels, 1)
             cells, model = measured(LOMTreeClassifier, X, y, 100_000)
             rows.append([f"{n_labels:,} labels", *cells])
+            peers = rows_of_peers(run, X, y, 100_000, n_labels, ("recall_tree", "HSM"))
+            rows += peers
+            for name, _, _, error, *_ in peers:
+                goal = f"error below that of {name}, {n_labels:,} labels"
+                better = float(cells[2].rstrip("%")) < float(error.rstrip("%"))
+                run.report.goal(goal, f"{cells[2]} against {error}", better)
             times.append(float(cells[0]))
             deepest = 2 * math.log2(n_labels)
             goal = f"depth <= {deepest:.1f} of {n_labels:,} labels"
