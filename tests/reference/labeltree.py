@@ -10,7 +10,7 @@ import numpy as np
 GROUP_SIZE = 48
 LARGEST_SIDE = 2.0 / 3.0
 LEAST_AGREEMENT = 0.5
-DOUBT = 20.0
+DOUBT = 2.0
 RELATIVE_RATE = 1.4
 SQUARE_OFFSET = 0.1
 NORM_OFFSET = 4.0
@@ -79,6 +79,7 @@ class ReferenceLabelTree:
             node.weight, node.trained = float(stats["weight"]), float(stats["trained"])
             node.score_sum = float(stats["score_sum"])
         self.labels = []
+        self.arranged_by_test = []  # each group that was divided
         order = {}
         for number, record in enumerate(state["labels"]):
             label = Label(float(record["weight"]))
@@ -185,19 +186,23 @@ class ReferenceLabelTree:
 
     def agreement(self, node):
         labels = [self.labels[number] for number in node.labels]
-        right = sum(label.right for label in labels) / node.trained
-        chance = right**2 + (1 - right) ** 2
-        same = known = 0.0
+        right = same = known = 0.0
         for label in labels:
-            pairs = label.trained**2 - label.squares
-            if pairs > 0:
-                left = label.trained - label.right
-                known += label.trained
-                same += label.trained * (label.right**2 + left**2 - label.squares) / pairs
+            share = 1 - label.squares / label.trained**2 if label.trained else 0.0
+            if share > 0:
+                goes_right = label.right / label.trained
+                known += share
+                right += share * goes_right
+                same += goes_right**2 + (1 - goes_right) ** 2 - (1 - share)
+        if not known:
+            return 0.0
+        right /= known
+        chance = right**2 + (1 - right) ** 2
         return (same - chance * known) / (1 - chance) / (known + DOUBT) if chance < 1 else 0.0
 
     def divide(self, node):
         by_test = node.trained > 0 and self.agreement(node) >= LEAST_AGREEMENT
+        self.arranged_by_test.append(by_test)
         known = {number: self.labels[number] for number in node.labels}
         if by_test:
             order = sorted(known, key=lambda k: known[k].score_sum / (known[k].trained or 1.0))

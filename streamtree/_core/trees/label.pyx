@@ -55,10 +55,10 @@ cdef enum:
 # No side of a node has a larger share of its labels: the depth is at most 1.71 log2(labels).
 cdef double LARGEST_SIDE = 2.0 / 3.0
 # How far the examples of a label have to agree on the side, beyond chance, for their test to
-# arrange the labels; where they agree less, labels are arranged by frequency. What few examples
-# agree on is doubted as if there were so many that do not.
+# arrange the labels; where they agree less, labels are arranged by frequency. What few labels
+# say is doubted as if there were so many more whose examples do not agree.
 cdef double LEAST_AGREEMENT = 0.5
-cdef double DOUBT = 20.0
+cdef double DOUBT = 2.0
 # Groups are compared with the whole tree over so many rows, until one is ahead by so many
 # deviations; what lies rows back counts less.
 cdef double LEAST_COMPARED = 5000.0
@@ -658,24 +658,28 @@ cdef class LabelTree(Tree):
         """How far examples of one label go the same way, beyond chance: from 0 to 1.
 
         It is the share of the variance of the sides that lies between labels, the objective of the
-        LOMtree squared label by label, without the bias of few examples: pairs are of two.
+        LOMtree squared label by label, without the bias of few examples: pairs are of two. Every
+        label counts alike, but for how many pairs there are, for it is labels that are arranged: a
+        frequent one in the company of rare ones always agrees with itself.
         """
         cdef const Node* group = &self.nodes[node]
         cdef const LabelRecord* record
-        cdef double same = 0.0, known = 0.0, right = 0.0, pairs, left, chance
+        cdef double same = 0.0, known = 0.0, right = 0.0, square, share, left, chance
         cdef int32_t k
         for k in range(group.stats.n_labels):
             record = &self.records[group.labels[k]]
-            right += record.right
-            pairs = record.trained * record.trained - record.squares
-            if pairs <= 0.0:
+            square = record.trained * record.trained
+            if square <= record.squares:
                 continue
+            # of all pairs of examples, those of two
+            share = 1.0 - record.squares / square
             left = record.trained - record.right
-            known += record.trained
-            same += record.trained * (
-                (record.right * record.right + left * left - record.squares) / pairs
-            )
-        right /= group.stats.trained
+            known += share
+            right += share * record.right / record.trained
+            same += (record.right * record.right + left * left - record.squares) / square
+        if known == 0.0:
+            return 0.0
+        right /= known
         chance = right * right + (1.0 - right) * (1.0 - right)
         if chance >= 1.0:
             return 0.0

@@ -98,9 +98,17 @@ def assert_same(model, reference):
             assert record[name] == pytest.approx(getattr(label, name))
 
 
-@pytest.mark.parametrize(("max_classes", "beam"), [(3, 1), (5, 2), (16, 4)])
-def test_every_step_equals_the_reference(max_classes, beam):
+@pytest.mark.parametrize(
+    ("max_classes", "beam", "n_subjects"), [(3, 1, 0), (5, 2, 0), (16, 4, 0), (16, 4, 2)]
+)
+def test_every_step_equals_the_reference(max_classes, beam, n_subjects):
+    """Labels are arranged by frequency; where each has a subject, by the test of their group."""
     rows, labels = texts(300, 50, seed=max_classes)
+    if n_subjects:
+        rows = [
+            np.append(row, 120 + label % n_subjects)
+            for row, label in zip(rows, labels, strict=True)
+        ]
     model = LOMTreeClassifier(max_leaf_classes=max_classes, beam=beam)
     weights = np.random.default_rng(1).choice([0.5, 1.0, 2.0], size=len(rows)).tolist()
     reference, order = None, {}
@@ -123,6 +131,7 @@ def test_every_step_equals_the_reference(max_classes, beam):
                 )
     assert model._core.tree.has_groups
     assert len(reference.nodes) > 50 // max_classes
+    assert any(reference.arranged_by_test) == (n_subjects > 0)
 
 
 # ------------------------------------------------------------------------------- labels
