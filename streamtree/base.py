@@ -105,6 +105,13 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
     def _most_bytes(self) -> int | None:
         return check_max_bytes(getattr(self, "max_bytes", None))
 
+    @property
+    def _nominal(self) -> frozenset[Any]:
+        return frozenset(getattr(self, "nominal_attributes", None) or ())
+
+    def _batch(self, X: Any) -> Batch:
+        return Batch(X, self._nominal)
+
     def __setattr__(self, name: str, value: Any) -> None:
         """Parameters reach the core when they may change, and refuse to when they may not."""
         if self._core is not None and name in (params := self._get_params()):
@@ -312,7 +319,9 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
     """A classifier on dicts, arrays, sparse matrices and frames."""
 
     def _new_core(self) -> Classifier:
-        return Classifier(self._tree_maker()(), max_bytes=self._most_bytes)
+        return Classifier(
+            self._tree_maker()(), max_bytes=self._most_bytes, nominal=self._nominal
+        )
 
     @property
     def _multiclass(self) -> bool:
@@ -500,7 +509,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         return batch.table_output(said, self.labels[: said.shape[1]])
 
     def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
-        batch = Batch(X)
+        batch = self._batch(X)
         normalized = self._core.labels.normalized
         labels = [normalized(label) for label in label_list(y, batch.n_rows)]
         weights = weight_array(w, batch.n_rows)
@@ -516,7 +525,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         An array of n_rows labels, or a series of the same kind and index as a frame.
 
         """
-        batch = Batch(X)
+        batch = self._batch(X)
         return self._labels(batch, self._core.predict_many(batch.rows(), batch.names))
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -528,7 +537,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         the same kind and index as X with a column per label.
 
         """
-        batch = Batch(X)
+        batch = self._batch(X)
         return self._shares(batch, self._core.predict_many(batch.rows(), batch.names, "shares"))
 
 
@@ -552,11 +561,11 @@ class _NumberModel(StreamModel):
         make_tree = self._tree_maker()
         return Regressor(
             make_tree(), several=self._several, shrinks=self._shrinks, is_robust=self._is_robust,
-            make_tree=make_tree, max_bytes=self._most_bytes,
+            make_tree=make_tree, max_bytes=self._most_bytes, nominal=self._nominal,
         )
 
     def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
-        batch = Batch(X)
+        batch = self._batch(X)
         values, targets = self._targets_of(y, batch.n_rows)
         weights = weight_array(w, batch.n_rows)
         return batch, (
@@ -697,7 +706,7 @@ class StreamRegressor(_NumberModel, base.MiniBatchRegressor):
         A float64 array of shape (n_rows,), or a series of the same kind and index as a frame.
 
         """
-        batch = Batch(X)
+        batch = self._batch(X)
         return batch.number_output(self._predict_numbers(batch)[:, 0])
 
 
@@ -794,7 +803,7 @@ class StreamMultiTargetRegressor(_NumberModel, base.MultiTargetRegressor):
         frame of the same kind and index as X with a column per target.
 
         """
-        batch = Batch(X)
+        batch = self._batch(X)
         return batch.table_output(self._predict_numbers(batch), self.targets)
 
 
@@ -1080,6 +1089,20 @@ def check_max_bytes(value: Any) -> int | None:
             f"max_bytes must be from {LEAST_BYTES} to {2**62} bytes, got {value!r}"
         )
     return int(value)
+
+
+def check_names(name: str, value: Any) -> tuple[Hashable, ...] | None:
+    """The names of some columns, None for those of none."""
+    if value is None:
+        return None
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"{name} must be a list of names, got {type(value).__name__}")
+    for column in value:
+        try:
+            hash(column)
+        except TypeError:
+            raise TypeError(f"{name}: {column!r} is not hashable, so it is no name") from None
+    return cast(tuple[Hashable, ...], interned(tuple(value)))
 
 
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:

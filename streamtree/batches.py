@@ -6,6 +6,7 @@ an object of its kind turns up.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamtree._core.learners.learner import MAX_TARGET, MAX_WEIGHT
+from streamtree._core.stream.features import category_text
 from streamtree._core.stream.sources import DenseRows, SparseRows
 
 __all__ = [
@@ -91,16 +93,19 @@ class Batch:
         A 2-D numpy array or scipy sparse matrix of shape (n_rows, n_columns), whose columns are
         the features 0, 1, 2, ..., or a frame (pandas, polars, pyarrow, ...), whose columns go by
         their names.
+    nominal
+        The names of columns whose numbers are categories.
 
     Attributes
     ----------
     source
-        The rows in the form the compiled learners read, None for a frame with columns that
-        are not numeric; such a frame goes row by row as dicts.
+        The rows in the form the compiled learners read, None where columns are not numeric or
+        nominal; such rows go one by one as dicts.
 
     """
 
-    def __init__(self, X: Any) -> None:
+    def __init__(self, X: Any, nominal: frozenset[Any] = frozenset()) -> None:
+        self._nominal = nominal
         self._frame: Any = None
         self._values: Any = None
         self._is_wide = False
@@ -122,6 +127,7 @@ class Batch:
                 f"X must be numeric to be learned as an array, got dtype {X.dtype}; "
                 "columns of strings go in as a frame or as dicts"
             )
+        given = X
         if X.dtype == bool:
             X = X.view(np.uint8) if X.flags.c_contiguous else X.astype(np.uint8)
         elif X.dtype not in (np.float64, np.float32, np.uint8) or not X.dtype.isnative:
@@ -130,6 +136,10 @@ class Batch:
         self.n_rows: int = X.shape[0]
         self.names: list[Any] = list(range(X.shape[1])) if names is None else names
         self._refuse_infinite(X, lambda flat: self.names[flat % X.shape[1]])
+        if not self._nominal.isdisjoint(self.names):
+            # as they came: large integers are no floats
+            self._values = given
+            return
         self._values = X
         self.source = DenseRows(X)
 
@@ -151,6 +161,8 @@ class Batch:
         else:
             self.names = list(range(csr.shape[1]))
         self._values = (data, indices, indptr)
+        if not self._nominal.isdisjoint(self.names):
+            return
         self.source = SparseRows(data, indices, indptr, len(self.names), not self._is_wide)
 
     def _take_frame(self, X: Any) -> None:
@@ -176,7 +188,9 @@ class Batch:
         if len(set(self.names)) != len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise ValueError(f"feature {twice!r} appears more than once among the columns")
-        if all(dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()):
+        if self._nominal.isdisjoint(self.names) and all(
+            dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()
+        ):
             native = frame.to_native()
             if frame.implementation.is_pandas_like():
                 array = native.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -257,7 +271,12 @@ class Batch:
         return data[cells], indices[cells], np.concatenate([[0], np.cumsum(lengths[keep])])
 
     def dicts(self) -> Iterator[dict[Any, Any]]:
-        """The rows of a frame as dicts, missing cells as None, categories as strings."""
+        """The rows as dicts, missing cells of a frame as None, categories as strings."""
+        if self._frame is None:
+            yield from self._sparse_dicts() if isinstance(self._values, tuple) else (
+                dict(zip(self.names, row.tolist(), strict=True)) for row in self._values
+            )
+            return
         import narwhals.stable.v2 as nw
 
         nominal = {
@@ -266,9 +285,19 @@ class Batch:
         for row in self._frame.iter_rows(named=True):
             yield {
                 name: None if type(value).__name__ in ("NAType", "NaTType")
-                else str(value) if name in nominal and value is not None and value == value
+                else category_text(value)
+                if name in nominal and value is not None and value == value
                 else value
                 for name, value in row.items()
+            }
+
+    def _sparse_dicts(self) -> Iterator[dict[Any, Any]]:
+        data, indices, indptr = self._values
+        zeros = {} if self._is_wide else dict.fromkeys(self.names, 0.0)
+        for start, end in itertools.pairwise(indptr.tolist()):
+            stored = zip(indices[start:end].tolist(), data[start:end].tolist(), strict=True)
+            yield zeros | {
+                self.names[column]: value for column, value in stored if value or zeros
             }
 
     def label_output(self, numbers: NDArray[np.int32], labels: list[Any]) -> Any:

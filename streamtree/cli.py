@@ -236,7 +236,9 @@ def _river_class(name: str, task: str) -> type[Any]:
     return known[name]
 
 
-def make_models(names: Sequence[str], given: Mapping[str, str], task: str) -> dict[str, Any]:
+def make_models(
+    names: Sequence[str], given: Mapping[str, str], nominal: Iterable[str], task: str
+) -> dict[str, Any]:
     """Untrained models by name, with the parameters that each of them knows."""
     classes = [model_class(name, task) for name in names or [DEFAULTS[task]]]
     known = [introspection.signature(kind).parameters for kind in classes]
@@ -248,6 +250,8 @@ def make_models(names: Sequence[str], given: Mapping[str, str], task: str) -> di
     models: dict[str, Any] = {}
     for kind, parameters in zip(classes, known, strict=True):
         values = {name: _value(text) for name, text in given.items() if name in parameters}
+        if nominal and "nominal_attributes" in parameters:
+            values.setdefault("nominal_attributes", [*nominal])
         try:
             model = kind(**values)
         except (TypeError, ValueError, ImportError) as error:
@@ -512,7 +516,8 @@ def evaluate(data: str | None, **options: Any) -> None:
     reader = None if options["demo"] else Reader(data, reading_of(options))
     chunks: Iterable[Chunk] = _demo_chunks() if reader is None else reader
     run = Run(
-        target, lambda task: make_models(names, options["parameters"], task),
+        target,
+        lambda task: make_models(names, options["parameters"], _nominal_of(options), task),
         options["rows"], options["log_loss"],
     )  # fmt: skip
     title = data if reader is None else reader.name
@@ -553,6 +558,11 @@ def _target_of(options: Mapping[str, Any]) -> Target | Targets:
     if options["task"] == "classification" or {*names} & {*options["nominal"]}:
         raise click.UsageError("several targets must be numbers")
     return Targets(names)
+
+
+def _nominal_of(options: Mapping[str, Any]) -> list[str]:
+    """The columns beside the target that hold categories."""
+    return [name for name in options["nominal"] if name not in options["targets"]]
 
 
 def _check_folder(path: str) -> None:
@@ -672,7 +682,7 @@ def train(data: str, output: str, **options: Any) -> None:
         if saved is not None:
             return {type(saved).__name__: saved}
         names = [options["model"]] if options["model"] else []
-        return _ours(make_models(names, options["parameters"], task))
+        return _ours(make_models(names, options["parameters"], _nominal_of(options), task))
 
     run = Run(target, make, options["rows"])
     with Interrupts() as interrupts, Progress(reader, options["quiet"]) as progress:
@@ -720,7 +730,8 @@ def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int
     if options["model"] or options["parameters"]:
         task = _task_of(found)
         names = [options["model"] or type(found).__name__]
-        ((_, wanted),) = _ours(make_models(names, options["parameters"], task)).items()
+        nominal = found.nominal_attributes or ()
+        ((_, wanted),) = _ours(make_models(names, options["parameters"], nominal, task)).items()
     try:
         saved, position = checkpoint.resume(wanted)
     except ValueError as error:

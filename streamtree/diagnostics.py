@@ -292,7 +292,7 @@ def leaf_of(model: StreamTree, X: Any) -> NDArray[np.int32]:
         )
     if isinstance(X, list | tuple):
         return model._core.leaves_many(list(X), [])  # type: ignore[no-any-return]
-    batch = Batch(X)
+    batch = model._batch(X)
     return model._core.leaves_many(batch.rows(), batch.names)  # type: ignore[no-any-return]
 
 

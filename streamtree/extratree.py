@@ -18,6 +18,7 @@ from streamtree.base import (
     StreamTreeClassifier,
     StreamTreeRegressor,
     check_integer,
+    check_names,
     check_number,
     interval,
 )
@@ -35,10 +36,21 @@ class _ExtraTree(StreamTree):
     """What the classifier and the regressor share."""
 
     _has_numbers: bool
-    window: int
-    shrinkage: float
-    max_bytes: int | None
-    seed: int | None
+
+    def __init__(
+        self,
+        window: int = 10_000,
+        shrinkage: float = 1.0,
+        max_bytes: int | None = DEFAULT_BYTES,
+        seed: int | None = None,
+        nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+    ) -> None:
+        self.window = window
+        self.shrinkage = shrinkage
+        self.max_bytes = max_bytes
+        self.seed = seed
+        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
+        self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
         return {
@@ -140,11 +152,14 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
     max_bytes
         At least 262,144, or None for no bound: the memory that all that was learned may take, the
         window included. Where it does not suffice, nodes with few rows are not split, and then the
-        window has fewer rows.
+        window has fewer rows; those do not come back when `max_bytes` is raised.
     seed
         An integer from 0 to 2**64 - 1, which candidates to try; it also delays the first growth, so
         that the trees of an ensemble over seeds are not all grown at the same time. None is as
         good as 0: the model is deterministic either way.
+    nominal_attributes
+        Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
+        of columns.
 
     Notes
     -----
@@ -181,19 +196,6 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
 
     _has_numbers = False
 
-    def __init__(
-        self,
-        window: int = 10_000,
-        shrinkage: float = 1.0,
-        max_bytes: int | None = DEFAULT_BYTES,
-        seed: int | None = None,
-    ) -> None:
-        self.window = window
-        self.shrinkage = shrinkage
-        self.max_bytes = max_bytes
-        self.seed = seed
-        self._core = self._new_core()
-
     def _said(self, state: dict[str, Any], said: Any, labels: list[int]) -> dict[str, Any]:
         if not len(said):
             return {}
@@ -211,25 +213,8 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
     left, and a node predicts its mean, drawn to that of the node above. The tree is followed as far
     as that has paid so far: noise is answered with the mean of the targets.
 
-    Parameters
-    ----------
-    window
-        At least 100: the number of rows from which the tree is grown. Fewer follow changes faster.
-    shrinkage
-        From 0.01 to 1e6: the weight of what the node above predicts in what a node predicts,
-        counted in examples.
-    max_bytes
-        At least 262,144, or None for no bound: the memory that all that was learned may take, the
-        window included. Where it does not suffice, nodes with few rows are not split, and then the
-        window has fewer rows.
-    seed
-        An integer from 0 to 2**64 - 1, which candidates to try; it also delays the first growth, so
-        that the trees of an ensemble over seeds are not all grown at the same time. None is as
-        good as 0: the model is deterministic either way.
-
-    Notes
-    -----
-    As for `ExtraTreeClassifier`; a tree has about twice as many nodes as the window has rows.
+    The parameters and the costs are those of `ExtraTreeClassifier`; a tree has about twice as many
+    nodes as the window has rows.
 
     References
     ----------
@@ -250,19 +235,6 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
     """
 
     _has_numbers = True
-
-    def __init__(
-        self,
-        window: int = 10_000,
-        shrinkage: float = 1.0,
-        max_bytes: int | None = DEFAULT_BYTES,
-        seed: int | None = None,
-    ) -> None:
-        self.window = window
-        self.shrinkage = shrinkage
-        self.max_bytes = max_bytes
-        self.seed = seed
-        self._core = self._new_core()
 
     def predict_one(
         self, x: dict[Any, Any], with_interval: bool = False, confidence_level: float = 0.9

@@ -20,6 +20,7 @@ from streamtree.base import (
     StreamModel,
     StreamRegressor,
     check_integer,
+    check_names,
     interned,
     parameter_names,
 )
@@ -46,16 +47,30 @@ _SEED_BITS = 10
 class _Forest(StreamModel):
     """What the classifier and the regressor share."""
 
-    n_trees: int
-    members: tuple[Any, ...]
-    window: int
-    seed: int | None
-
     # what `members` may name, besides "extra": a family, or None for what is no tree
     _families: ClassVar[Mapping[str, type[StreamModel] | None]]
+    # the members by default
+    _defaults: tuple[str, ...]
     _extra: type[StreamModel]
     _kind: type[StreamModel]
     _pool: Any
+
+    def __init__(
+        self,
+        n_trees: int = 10,
+        members: tuple[Any, ...] | None = None,
+        window: int = 10_000,
+        max_bytes: int | None = DEFAULT_BYTES,
+        seed: int | None = None,
+        nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+    ) -> None:
+        self.n_trees = n_trees
+        self.members = _unshared(members)
+        self.window = window
+        self.max_bytes = max_bytes
+        self.seed = seed
+        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
+        self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
         return {}
@@ -65,16 +80,16 @@ class _Forest(StreamModel):
 
         "extra" is not among them where there are to be no randomised trees.
         """
-        if not isinstance(self.members, tuple):
+        members = self._defaults if self.members is None else self.members
+        if not isinstance(members, tuple):
             raise TypeError(
-                "members must be a tuple of names and estimators, got "
-                f"{type(self.members).__name__}"
+                f"members must be a tuple of names and estimators, got {type(members).__name__}"
             )
         plan: dict[str, StreamModel | None] = {}
-        for member in self.members:
+        for member in members:
             name = self._name_of(member)
             if isinstance(member, str):
-                if self.members.count(member) > 1:
+                if members.count(member) > 1:
                     raise ValueError(f"members must be different, {member!r} is there twice")
                 family = self._families.get(member)
                 template = None if family is None else self._named(family)
@@ -102,6 +117,11 @@ class _Forest(StreamModel):
             what = "classifiers" if issubclass(self._kind, StreamClassifier) else "regressors"
             raise TypeError(
                 f"members must be names or {what} of streamtree, got {type(member).__name__}"
+            )
+        elif member._nominal != self._nominal and member._nominal:
+            raise ValueError(
+                f"member {type(member).__name__} reads what the forest reads: give "
+                "nominal_attributes to the forest"
             )
         return member if isinstance(member, str) else type(member).__name__
 
@@ -131,7 +151,7 @@ class _Forest(StreamModel):
                 has_numbers=issubclass(self._kind, StreamRegressor),
             )  # fmt: skip
         return functools.partial(
-            pooled, self._pool, list(makers.values()), self._first_weights(list(plan)), _RATE
+            pooled, self._pool, makers, self._first_weights(list(plan)), _RATE
         )
 
     def _maker_of(self, template: StreamModel) -> Callable[[], Any]:
@@ -244,10 +264,14 @@ class _Forest(StreamModel):
         if isinstance(plan[name], self._extra):
             part = part["members"]["0"]
         if name != "extra":
-            return [_restored(plan[name].clone(), {**state, "tree": part})]
+            member = plan[name].clone({"nominal_attributes": self.nominal_attributes})
+            return [_restored(member, {**state, "tree": part})]
         return [
             _restored(
-                self._extra(window=self.window, seed=self._seed_of_tree(i)),
+                self._extra(
+                    window=self.window, seed=self._seed_of_tree(i),
+                    nominal_attributes=self.nominal_attributes,
+                ),
                 {**state, "tree": {**part["members"][str(i)], "window": part["window"]}},
             )
             for i in (range(self.n_trees) if numbers is None else numbers)
@@ -350,8 +374,8 @@ class ForestClassifier(_Forest, StreamClassifier):
         parameters are taken, what they have learned is not. The names: `"extra"`, the randomised
         trees; `"model"`, `"soft"`, `"non_greedy"`, `"self_terminating"` and `"lom"`, a tree of that
         family by its defaults; and `"last_label"`, which says that the last label comes again, for
-        streams where labels come in runs. `"lom"` is not among the defaults because it takes more
-        time than it brings where `"model"` is there.
+        streams where labels come in runs. None: all of them but `"lom"`, which takes more time than
+        it brings where `"model"` is there.
     window
         At least 100: the number of recent rows from which the randomised trees are grown. Fewer
         follow changes faster.
@@ -364,6 +388,9 @@ class ForestClassifier(_Forest, StreamClassifier):
     seed
         An integer from 0 to 2**64 - 1: which candidates the randomised trees try, and the seed of
         the families that have one. None is as good as 0: the model is deterministic either way.
+    nominal_attributes
+        Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
+        of columns.
 
     Notes
     -----
@@ -400,26 +427,10 @@ class ForestClassifier(_Forest, StreamClassifier):
         "lom": LOMTreeClassifier,
         "last_label": None,
     }
+    _defaults = ("extra", "model", "soft", "non_greedy", "self_terminating", "last_label")
     _extra = ExtraTreeClassifier
     _kind = StreamClassifier
     _pool = LogLinearPool
-
-    def __init__(
-        self,
-        n_trees: int = 10,
-        members: tuple[Any, ...] = (
-            "extra", "model", "soft", "non_greedy", "self_terminating", "last_label",
-        ),
-        window: int = 10_000,
-        max_bytes: int | None = DEFAULT_BYTES,
-        seed: int | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.members = _unshared(members)
-        self.window = window
-        self.max_bytes = max_bytes
-        self.seed = seed
-        self._core = self._new_core()
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -448,32 +459,9 @@ class ForestRegressor(_Forest, StreamRegressor):
     weights sum to one and follow exponentiated gradients of the squared error, a step after every
     row; no member ever has less than a five hundredth.
 
-    Parameters
-    ----------
-    n_trees
-        From 0 to 1000: the number of randomised trees. They share a window, and are one member:
-        their mean is pooled.
-    members
-        Names, or regressors of streamtree, forests included, as models for members: their
-        parameters are taken, what they have learned is not. The names: `"extra"`, the randomised
-        trees; `"soft"`, `"non_greedy"` and `"self_terminating"`, a tree of that family by its
-        defaults.
-    window
-        At least 100: the number of recent rows from which the randomised trees are grown. Fewer
-        follow changes faster.
-    max_bytes
-        At least 262144, or None for any number: the bytes that the forest may take in all, with
-        names and what its members have learned; not with room for the row at hand. When they run
-        short, members grow no more, each in its own way, and new names share a few columns, which
-        `learn_one` warns of long before. The trees of `"non_greedy"` take half a megabyte to begin
-        with.
-    seed
-        An integer from 0 to 2**64 - 1: which candidates the randomised trees try, and the seed of
-        the families that have one. None is as good as 0: the model is deterministic either way.
-
-    Notes
-    -----
-    Learning and predicting cost the sum of what the members cost.
+    The parameters and the costs are those of `ForestClassifier`. As members there are `"extra"`,
+    `"soft"`, `"non_greedy"` and `"self_terminating"`, all of them by default, and regressors of
+    streamtree.
 
     References
     ----------
@@ -497,24 +485,10 @@ class ForestRegressor(_Forest, StreamRegressor):
         "non_greedy": NonGreedyTreeRegressor,
         "self_terminating": SelfTerminatingTreeRegressor,
     }
+    _defaults = ("extra", "soft", "non_greedy", "self_terminating")
     _extra = ExtraTreeRegressor
     _kind = StreamRegressor
     _pool = LinearPool
-
-    def __init__(
-        self,
-        n_trees: int = 10,
-        members: tuple[Any, ...] = ("extra", "soft", "non_greedy", "self_terminating"),
-        window: int = 10_000,
-        max_bytes: int | None = DEFAULT_BYTES,
-        seed: int | None = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.members = _unshared(members)
-        self.window = window
-        self.max_bytes = max_bytes
-        self.seed = seed
-        self._core = self._new_core()
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

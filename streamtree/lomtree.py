@@ -17,6 +17,7 @@ from streamtree.base import (
     StreamTreeClassifier,
     check_choice,
     check_integer,
+    check_names,
     check_number,
 )
 
@@ -114,6 +115,9 @@ class LOMTreeClassifier(StreamTreeClassifier):
         an integer from 0 to 2**64 - 1 draws its first side at random instead, and other
         thresholds to try, which gives the members of an ensemble different trees. Either way the
         model is deterministic.
+    nominal_attributes
+        Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
+        of columns.
 
     Notes
     -----
@@ -175,6 +179,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         beam: int = 4,
         max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
+        nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
     ) -> None:
         self.max_splits = max_splits
         self.swap_resistance = swap_resistance
@@ -190,6 +195,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         self.beam = beam
         self.max_bytes = max_bytes
         self.seed = seed
+        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
         self._core = self._new_core()
 
     @property

@@ -171,12 +171,23 @@ def decoded(value: Any, depth: int = 0) -> Any:
 def _packed(state: Any, keep: Callable[[str, Any], Any], path: str) -> Any:
     """A state as JSON; `keep` is given its arrays and returns what they go by."""
     if isinstance(state, np.ndarray):
-        return {"array": keep(f"{path}.npy", state)}
+        return {"array": keep(f"{path}.npy", _with_one_nan(state))}
     if isinstance(state, dict):
         return {"dict": {k: _packed(v, keep, f"{path}/{k}") for k, v in state.items()}}
     if isinstance(state, list):
         return {"list": [_packed(v, keep, f"{path}/{i}") for i, v in enumerate(state)]}
     return encoded(state, path)
+
+
+def _with_one_nan(array: Any) -> Any:
+    """The array with all NaN alike: their sign is up to the processor."""
+    # `...` is the whole of a plain array
+    for field in array.dtype.names or (...,):
+        values = array[field]
+        if values.dtype.kind == "f" and (missing := np.isnan(values)).any():
+            array = array.copy()
+            array[field][missing] = np.nan
+    return array
 
 
 def _unpacked(state: Any, array: Callable[[Any, bool], Any], depth: int = 0) -> Any:

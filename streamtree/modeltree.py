@@ -14,6 +14,7 @@ from streamtree.base import (
     StreamTreeClassifier,
     check_choice,
     check_integer,
+    check_names,
     check_number,
 )
 
@@ -59,6 +60,9 @@ class ModelTreeClassifier(StreamTreeClassifier):
     seed
         An integer from 0 to 2**64 - 1, which other thresholds to try; it gives the members of an
         ensemble different trees. None is as good as 0: the model is deterministic either way.
+    nominal_attributes
+        Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
+        of columns.
 
     Notes
     -----
@@ -104,6 +108,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
         delta: float = 0.3,
         max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
+        nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
     ) -> None:
         self.leaf_model = leaf_model
         self.learning_rate = learning_rate
@@ -111,6 +116,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
         self.delta = delta
         self.max_bytes = max_bytes
         self.seed = seed
+        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from streamtree.base import (
     check_choice,
     check_integer,
     check_max_bytes,
+    check_names,
     check_number,
 )
 
@@ -54,6 +55,7 @@ class _NonGreedyTree(StreamTree):
         hold: int = 0,
         algorithm: str = "stream",
         max_bytes: int | None = DEFAULT_BYTES,
+        nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
     ) -> None:
         self.depth = depth
         self.max_norm = max_norm
@@ -69,6 +71,7 @@ class _NonGreedyTree(StreamTree):
         self.hold = hold
         self.algorithm = algorithm
         self.max_bytes = max_bytes
+        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -215,6 +218,9 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
         no room for count as the last one that found some. New names then share a few columns, which
         `learn_one` warns of long before, and a label that finds no room is refused with a
         ValueError.
+    nominal_attributes
+        Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
+        of columns.
 
     Notes
     -----

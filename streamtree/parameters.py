@@ -56,15 +56,16 @@ _ENSEMBLE: list[Advice] = [
 _NONE: list[Advice] = [(None, "there is nothing like it here, and no need to set it")]
 _WEIGHTS: list[Advice] = [(None, "give weights with the examples: learn_one(x, y, w=2.0)")]
 
+_NOMINAL: list[Advice] = [
+    (None, "it is `nominal_attributes`, for numbers; strings and columns of type category are "
+           "categories anyway"),
+]
+
 # what to use in place of a name: the first advice whose parameter the estimator has
 _KNOWN: dict[str, list[Advice]] = {
     # river's trees and forests
     "max_depth": _DEPTH,
     "max_size": [("max_bytes", _BYTES), ("window", "the `window` bounds the tree")],
-    "nominal_attributes": [
-        (None, "strings are categories without being named; turn numbers that are names into "
-               "strings, or use a frame whose column has the type category"),
-    ],
     "split_criterion": _CRITERION,
     "leaf_prediction": _LEAF,
     "leaf_model": _LEAF,
@@ -116,7 +117,8 @@ _KNOWN: dict[str, list[Advice]] = {
     "alpha": [("penalty_share", "`penalty_share` says how much the penalty counts")],
     "eta": [("learning_rate", "it is `learning_rate`")],
     "eta0": [("learning_rate", "it is `learning_rate`")],
-    "categorical_feature": [(None, "strings and columns of type category are categories")],
+    "categorical_feature": _NOMINAL,
+    "categorical_features": _NOMINAL,
 }  # fmt: skip
 
 

@@ -25,6 +25,8 @@ from typing import IO, Any
 
 import polars as pl
 
+from streamtree._core.stream.features import category_text
+
 __all__ = ["Chunk", "DataError", "Reader", "Reading", "Target", "Targets", "advice"]
 
 BLOCK_BYTES = 1 << 22  # some 20,000 rows of ten numbers: larger ones read no faster
@@ -296,6 +298,9 @@ class Reader:
                     text = _text(column, how.missing)
                     _split(name, text, separator, cells, mixed)
             elif name in self._nominal:
+                if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+                    column = column.fill_nan(None) if column.dtype.is_float() else column
+                    column = column.map_elements(category_text, pl.String)
                 cells[name] = _text(column.cast(pl.String), how.missing)
             elif name in how.dates or column.dtype in (pl.Date, pl.Datetime):
                 cells |= self._dates(name, column)
@@ -379,10 +384,10 @@ class Reader:
                 )
             if isinstance(value, str):
                 value = value.strip()
-            if value is None or value == "" or value in how.missing:
+            if value is None or value == "" or value != value or value in how.missing:
                 continue
             if name in self._nominal:
-                cells[name] = value if isinstance(value, str) else json.dumps(value)
+                cells[name] = category_text(value)
             elif not isinstance(value, str):
                 cells[name] = value
             elif name in how.dates:

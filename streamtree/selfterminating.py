@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,11 +12,11 @@ import numpy as np
 
 from streamtree import inspection
 from streamtree._core.kernels.losses import Loss
-from streamtree._core.leaves.histogram import HistogramLeaves, LeafModel
+from streamtree._core.leaves.histogram import LeafModel
 from streamtree._core.splits.predicates import Predicate
 from streamtree._core.stream.features import Category
 from streamtree._core.trees.prediction.nodes import NodeState
-from streamtree._core.trees.prediction.tree import PredictionTree
+from streamtree._core.trees.prediction.tree import PredictionTree, new_tree
 from streamtree.base import (
     DEFAULT_BYTES,
     StreamTree,
@@ -23,9 +24,10 @@ from streamtree.base import (
     StreamTreeRegressor,
     check_choice,
     check_integer,
+    check_names,
     check_number,
 )
-from streamtree.batches import Batch, label_list, target_array, weight_array
+from streamtree.batches import label_list, target_array, weight_array
 
 __all__ = ["SelfTerminatingTreeClassifier", "SelfTerminatingTreeRegressor"]
 
@@ -70,16 +72,8 @@ class _SelfTerminatingTree(StreamTree):
     def _maker_of(self, loss: Loss, leaf_model: LeafModel) -> Callable[[], PredictionTree]:
         penalty = check_choice("penalty", self.penalty, _PENALTIES)
         settings = self._settings(self._get_params())
-
-        def make_tree() -> PredictionTree:
-            leaves = None
-            if leaf_model is not LeafModel.PATH:
-                leaves = HistogramLeaves(int(leaf_model), loss is not Loss.SQUARED)
-            return PredictionTree(
-                loss=int(loss), is_linf=penalty == "linf", leaves=leaves, **settings
-            )
-
-        return make_tree
+        kind = None if leaf_model is LeafModel.PATH else int(leaf_model)
+        return functools.partial(new_tree, int(loss), penalty == "linf", kind, **settings)
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -187,7 +181,7 @@ class _SelfTerminatingTree(StreamTree):
         """The counts of a node, by label or by what they are."""
 
     def _grow(self, X: Any, w: Any, targets_of: Any) -> None:
-        batch = None if isinstance(X, (list, tuple)) else Batch(X)
+        batch = None if isinstance(X, (list, tuple)) else self._batch(X)
         n_rows = len(X) if batch is None else batch.n_rows
         targets, weights = targets_of(n_rows), weight_array(w, n_rows)
         if weights is None:
@@ -195,10 +189,10 @@ class _SelfTerminatingTree(StreamTree):
         if not weights.all():
             raise ValueError("w must be above 0 for grow(): leave such rows out")
         if batch is None:
-            self._core.grow(list(X), None, None, targets, weights)
+            rows: tuple[Any, ...] = (list(X), None, None)
         else:
-            first_rows = batch.first_rows(weights)
-            self._core.grow(batch.rows(), batch.names, first_rows, targets, weights)
+            rows = (batch.rows(), batch.names, batch.first_rows(weights))
+        self._core.grow(*rows, targets, weights, self._tree_maker())
 
 
 class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
@@ -253,6 +247,9 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         nodes have no room for count as the last one that found some. New names then share a few
         columns, which `learn_one` warns of long before, and a label that finds no room is refused
         with a ValueError.
+    nominal_attributes
+        Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
+        of columns.
 
     Notes
     -----
@@ -296,6 +293,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         grace_period: float = 20.0,
         max_bins: int = 16,
         max_bytes: int | None = DEFAULT_BYTES,
+        nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -306,6 +304,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         self.grace_period = grace_period
         self.max_bins = max_bins
         self.max_bytes = max_bytes
+        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
         self._core = self._new_core()
 
     def _tree_maker(self) -> Callable[[], PredictionTree]:
@@ -338,6 +337,8 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         ------
         RuntimeError
             If the model has learned before.
+        KeyboardInterrupt, or what else a signal handler raises
+            Within milliseconds; the model is then as it was.
         ValueError, TypeError
             As in `learn_many`.
 
@@ -444,6 +445,9 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         all that it has learned; not with room for the row at hand. When they run short, the leaves
         that promise least stop collecting first, and may start anew later. New names then share a
         few columns, which `learn_one` warns of long before.
+    nominal_attributes
+        Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
+        of columns.
 
     Notes
     -----
@@ -476,6 +480,7 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         grace_period: float = 20.0,
         max_bins: int = 16,
         max_bytes: int | None = DEFAULT_BYTES,
+        nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
     ) -> None:
         self.penalty = penalty
         self.regularization = regularization
@@ -485,6 +490,7 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         self.grace_period = grace_period
         self.max_bins = max_bins
         self.max_bytes = max_bytes
+        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
         self._core = self._new_core()
 
     @property
@@ -520,6 +526,8 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         ------
         RuntimeError
             If the model has learned before.
+        KeyboardInterrupt, or what else a signal handler raises
+            Within milliseconds; the model is then as it was.
         ValueError, TypeError
             As in `learn_many`.
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
 import sys
 from typing import Any
+
+import numpy as np
 
 from streamtree import modelfile
 from streamtree.base import StreamModel, interned, parameter_names, public_estimators
@@ -140,11 +143,17 @@ def _estimator(name: str) -> type[StreamModel]:
     return estimator
 
 
+@functools.cache
+def _defaults(estimator: type[StreamModel]) -> dict[str, Any]:
+    return {name: p.default for name, p in inspect.signature(estimator).parameters.items()}
+
+
 def _checked_estimator(name: str, parameters: dict[str, Any]) -> type[StreamModel]:
     """The class of a name that a file has, whose parameters are to be these."""
     estimator = _estimator(name)
     expected = parameter_names(estimator) or ()
-    if set(parameters) != set(expected):
+    # those that came since the file was written have their defaults
+    if not parameters or not set(parameters) <= set(expected):
         raise ModelFileError(f"the parameters of {name} are {sorted(expected)}")
     return estimator
 
@@ -157,6 +166,27 @@ def _n_trees(value: Any) -> int:
         n_trees = value.get("n_trees")
         return sum(map(_n_trees, value.values())) + (n_trees if type(n_trees) is int else 0)
     return sum(map(_n_trees, value)) if type(value) is tuple else 0
+
+
+def _n_first_nodes(value: Any) -> int:
+    """How many nodes the trees of estimators in parameters begin with, where they begin full."""
+    if isinstance(value, Template):
+        return _n_first_nodes(value.parameters)
+    if isinstance(value, dict):
+        n, depth = sum(map(_n_first_nodes, value.values())), value.get("depth")
+        if value.get("start") == "zeros" and isinstance(depth, int) and 0 < depth < 64:
+            n += 2 << depth
+        return n
+    return sum(map(_n_first_nodes, value)) if type(value) is tuple else 0
+
+
+def _n_nodes(state: Any) -> int:
+    """How many nodes the trees of a state have, and one for each."""
+    if not isinstance(state, dict):
+        return 0
+    nodes = state.get("nodes")
+    own = len(nodes) + 1 if isinstance(nodes, np.ndarray) else 0
+    return own + sum(map(_n_nodes, state.values()))
 
 
 def _made(value: Any) -> Any:
@@ -172,10 +202,12 @@ def _restored(header: dict[str, Any], *, is_trusted: bool = False) -> StreamMode
     estimator = _checked_estimator(header["class"], header["parameters"])
     if _n_trees(header["parameters"]) > MOST_TREES:
         raise ModelFileError(f"its parameters ask for more than {MOST_TREES} trees")
-    model = estimator.__new__(estimator)
-    for name, value in header["parameters"].items():
-        model.__dict__[sys.intern(name)] = _made(value)
     state = header["state"]
+    if _n_first_nodes(header["parameters"]) > _n_nodes(state):
+        raise ModelFileError("its parameters ask for more nodes than it has")
+    model = estimator.__new__(estimator)
+    for name, value in {**_defaults(estimator), **header["parameters"]}.items():
+        model.__dict__[sys.intern(name)] = _made(value)
     core = model._new_core()
     if not is_trusted:
         core.check_state(state)

@@ -85,8 +85,10 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             self.model_ = self._new_model()
         for name in self.model_._get_params():
             # what set_params changed since; a parameter that is fixed says so
-            if comparable(getattr(self.model_, name)) != comparable(getattr(self, name)):
-                setattr(self.model_, name, getattr(self, name))
+            wanted = getattr(self, name)
+            wanted = tuple(wanted) if isinstance(wanted, list) else wanted
+            if comparable(getattr(self.model_, name)) != comparable(wanted):
+                setattr(self.model_, name, wanted)
         self.model_.learn_many(X, y, weights)
         return self
 

@@ -17,6 +17,7 @@ from streamtree.base import (
     StreamTreeRegressor,
     check_choice,
     check_integer,
+    check_names,
     check_number,
 )
 
@@ -50,6 +51,7 @@ class _SoftTree(StreamTree):
         algorithm: str = "stream",
         max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
+        nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
     ) -> None:
         self.learning_rate = learning_rate
         self.penalty = penalty
@@ -65,6 +67,7 @@ class _SoftTree(StreamTree):
         self.algorithm = algorithm
         self.max_bytes = max_bytes
         self.seed = seed
+        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -264,6 +267,9 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     seed
         An integer from 0 to 2**64 - 1, where candidates start; it gives the members of an ensemble
         different trees. None is as good as 0: the model is deterministic either way.
+    nominal_attributes
+        Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
+        of columns.
 
     Notes
     -----

@@ -31,6 +31,7 @@ def test_every_public_name_is_there():
 
 # --------------------------------------------------------------------- parameters
 
+BAD_NAMES = ["a", b"a", 1, {"a": 1}]
 NOT_NUMBERS = [True, np.True_, "1", None, [1.0], 1j]
 BAD_PARAMETERS = {
     "max_splits": ([0, -1, 2**30, 2**70], [*NOT_NUMBERS, 1.0, 2.5, math.nan]),
@@ -49,11 +50,14 @@ BAD_PARAMETERS = {
         [-1, 0, 100, 2**18 - 1, 2**62 + 1], [True, np.True_, "1", [1.0], 1j, 2.0, math.nan],
     ),
     "seed": ([-1, 2**64], [True, 1.0, "1", math.nan]),
+    "nominal_attributes": ([], BAD_NAMES),
 }
 BAD_OF_MODEL_TREES = {
     "leaf_model": (["", "Softmax", "majority"], [0, None, b"softmax"]),
     "learning_rate": ([0, -1.0, 1001, math.nan, math.inf], NOT_NUMBERS),
-    **{name: BAD_PARAMETERS[name] for name in ("grace_period", "delta", "max_bytes", "seed")},
+    **{name: BAD_PARAMETERS[name] for name in (
+        "grace_period", "delta", "max_bytes", "seed", "nominal_attributes",
+    )},
 }
 BAD = {LOMTreeClassifier: BAD_PARAMETERS, ModelTreeClassifier: BAD_OF_MODEL_TREES}
 ALLOWED = {
@@ -71,6 +75,7 @@ ALLOWED = {
     "beam": ["1", "64"],
     "max_bytes": ["262144", str(2**62), "bytes"],
     "seed": ["0", str(2**64 - 1)],
+    "nominal_attributes": ["list of names"],
 }
 ALLOWED_OF_MODEL_TREES = {
     **ALLOWED, "leaf_model": ["'adaptive'", "'softmax'"], "learning_rate": ["above 0", "1000"],

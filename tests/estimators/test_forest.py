@@ -41,14 +41,12 @@ def test_copies_of_members_say_what_the_pool_was_given(estimator):
     """The pool by hand, of what the copies predict, is what the forest says."""
     forest, rows = grown(estimator, n_trees=3)
     weights = forest.member_weights
+    names = [name for name in weights if name not in ("extra", "last_label")]
+    members = {name: forest.member(name) for name in names}
+    trees = [forest.member("extra", tree=i) for i in range(3)]
     for x in [*rows[:30], {}, {"never": 1.0}]:
-        said = {
-            name: shares_of(forest.member(name), x)
-            for name in weights if name not in ("extra", "last_label")
-        }  # fmt: skip
-        said["extra"] = np.mean(
-            [shares_of(forest.member("extra", tree=i), x) for i in range(3)], axis=0
-        )
+        said = {name: shares_of(member, x) for name, member in members.items()}
+        said["extra"] = np.mean([shares_of(tree, x) for tree in trees], axis=0)
         if estimator is ForestRegressor:
             pooled = sum(weights[name] * said[name][0] for name in weights)
             state = forest.snapshot()["shrinkage"][0]
@@ -98,7 +96,6 @@ def test_wrong_members_are_named(estimator):
         (("soft", "soft"), ValueError, "members must be different, 'soft' is there twice"),
         ((), ValueError, "members must hold at least one"),
         ("soft", TypeError, "members must be a tuple of names and estimators, got str"),
-        (None, TypeError, "members must be a tuple of names and estimators, got NoneType"),
         ((1,), TypeError, r"members must be names or .* of streamtree, got int"),
         ((other(),), TypeError, f"members must be names or .*, got {other.__name__}"),
         ((estimator,), TypeError, "members must be names or .*, got EstimatorMeta"),
@@ -275,7 +272,8 @@ def test_a_label_that_a_member_cannot_take_is_refused_by_name():
     for label in "ab":
         forest.learn_one({"x": 1.0}, label)
     before = pickle.dumps(forest)
-    with pytest.raises(ValueError, match="member 1 of the forest: y: 'c' would be a third label"):
+    words = "member 'SelfTerminatingTreeClassifier' of the forest: y: 'c' would be a third label"
+    with pytest.raises(ValueError, match=words):
         forest.learn_one({"x": 1.0}, "c")
     assert pickle.dumps(forest) == before
 

@@ -26,10 +26,18 @@ from support.estimators import (
     targets_of,
 )
 from support.isolated import run_isolated
+from support.memory import resident_bytes
 from support.streams import changing_rows
 
 import streamtree
-from streamtree import LOMTreeClassifier, ModelFileError, ModelTreeClassifier, modelfile
+from streamtree import (
+    ForestClassifier,
+    LOMTreeClassifier,
+    ModelFileError,
+    ModelTreeClassifier,
+    NonGreedyTreeClassifier,
+    modelfile,
+)
 from streamtree._core.store.state import StateError
 
 GOLDEN = Path(make_golden.__file__).parent
@@ -288,6 +296,41 @@ def test_sizes_that_a_file_only_claims_cost_nothing(path):
         with pytest.raises(ModelFileError):
             streamtree.load(path)
         model.save(path)
+
+
+def test_a_depth_that_a_file_only_claims_costs_nothing(path):
+    members = (NonGreedyTreeClassifier(depth=4, start="zeros", max_bytes=None),)
+    for model in (*members, ForestClassifier(members=members)):
+        model.save(path)
+        assert streamtree.load(path).n_nodes == 31
+        header, arrays = opened(path.read_bytes())
+        text = json.dumps(header).replace('"depth": {"int": 4}', '"depth": {"int": 20}')
+        path.write_bytes(closed(json.loads(text), arrays))
+        before = resident_bytes()
+        with pytest.raises(ModelFileError, match="more nodes than it has"):
+            streamtree.load(path)
+        assert resident_bytes() < before + 10**7
+
+
+def test_parameters_that_came_since_have_their_defaults(path):
+    model = saved(path, nominal_attributes=["zip"])
+    header, arrays = opened(path.read_bytes())
+    del header["parameters"]["nominal_attributes"]
+    path.write_bytes(closed(header, arrays))
+    again = streamtree.load(path)
+    assert again._get_params() == {**model._get_params(), "nominal_attributes": None}
+    assert pickle.dumps(again) == pickle.dumps(model.clone({"nominal_attributes": None}, True))
+
+
+def test_every_nan_is_written_alike():
+    """Its sign is up to the processor, and to what it came from."""
+    files = []
+    for nan in (np.nan, -np.nan):
+        state = {"plain": np.array([nan, 1.0]), "records": np.zeros(2, [("x", "f4"), ("n", "i4")])}
+        state["records"]["x"][1] = nan
+        files.append(modelfile.pack("ModelTreeClassifier", {}, {"features": [], **state}))
+    assert np.signbit(state["records"]["x"][1])
+    assert files[0] == files[1]
 
 
 def test_an_object_array_is_never_unpickled(path):

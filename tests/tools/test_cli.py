@@ -205,7 +205,7 @@ def test_train_predict_inspect(data):
     out, _ = call("train", "data.csv", "--target", "label", "--drop", "amount", "-o", "m.st",
                   "--nominal", "code", "--set", "seed=1")  # fmt: skip
     assert out.startswith("m.st: 600 rows, ModelTreeClassifier 9")
-    model = ModelTreeClassifier(seed=1)
+    model = ModelTreeClassifier(seed=1, nominal_attributes=["code"])
     X = data.drop("label", "amount").with_columns(pl.col("code").cast(pl.String))
     model.learn_many(X, data["label"])
     model.save("again.st", position=600)

@@ -131,7 +131,7 @@ def test_json_lines(tmp_path):
         assert_rows(rows_of(tmp_path / name, targets=["y"]), ROWS)
         assert labels_of(tmp_path / name) == LABELS
     found = rows_of(tmp_path / "data.jsonl", drop={"when"}, nominal={"a"})
-    assert [row.get("a") for row in found] == ["1", "-2500.0", None, "4"]
+    assert [row.get("a") for row in found] == ["1", "-2500", None, "4"]
     assert not any("when.days" in row for row in found)
 
 

@@ -25,6 +25,7 @@ cdef struct Lesson:
 
 cdef class Ensemble(Tree):
     cdef readonly list members
+    cdef list names                 # of the members, for errors; None: they go by number
     cdef list budgets               # of the members
     cdef void** trees               # the members, borrowed
     cdef void** ledgers             # their budgets, borrowed

@@ -180,10 +180,11 @@ cdef class Ensemble(Tree):
         """Raise for a label that would be one too many for a member."""
         for m, member in enumerate(self.members):
             if member.max_labels == self.max_labels:
+                name = self.names[m] if self.names else m
                 try:
                     member.refuse_label(label)
                 except ValueError as error:
-                    raise ValueError(f"member {m} of the forest: {error}") from None
+                    raise ValueError(f"member {name!r} of the forest: {error}") from None
 
     cdef Py_ssize_t n_outputs(self) noexcept nogil:
         """How many numbers a member says: one a label, or one a target."""

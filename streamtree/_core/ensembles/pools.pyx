@@ -83,9 +83,11 @@ cdef class _Pool(Ensemble):
         check_finite(state["says"], "squares", at_least=0.0)
 
 
-def pooled(kind, list makers, list weights, double rate):
+def pooled(kind, dict makers, list weights, double rate):
     """A pool of new members, one of each maker: compiled, for it may be wanted amid a row."""
-    return kind([make() for make in makers], weights, rate)
+    cdef Ensemble pool = kind([make() for make in makers.values()], weights, rate)
+    pool.names = list(makers)
+    return pool
 
 
 def alone(make_tree):

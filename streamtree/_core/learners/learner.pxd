@@ -24,6 +24,7 @@ cdef class Learner:
     cdef readonly Tree tree
     cdef Budget budget
     cdef object _max_bytes
+    cdef frozenset _nominal
     cdef public int32_t n_jobs  # threads that learn or predict the rows of a batch
     cdef size_t _bytes
     cdef Py_ssize_t rows_learned        # of the batch that is learned, or was learned last
@@ -57,6 +58,9 @@ cdef class Learner:
                        Prediction* out) except -1 nogil
     cdef int begin_batch(self) except -1
     cdef int end_batch(self, RowSource source) except -1
+    cdef int begin_growing(self) except -1
+    cdef int forget(self, Tree tree) except -1
+    cdef int replace_tree(self, Tree tree) except -1
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1
 
 

@@ -11,7 +11,6 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from streamtree._core.kernels.shrinkage cimport Shrinkage, admit, is_to_judge, judge, shrunken
-from streamtree._core.learners.signals cimport SignalWatch, heed_signals, new_watch
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger, begin_counting, end_counting
 from streamtree._core.stream.crew cimport Crew, Post, add
@@ -22,6 +21,7 @@ from streamtree._core.stream.scales cimport (
     GROSS, LEAST_TRUSTED, TRUSTED_COUNT, ColumnScale, count_number, is_far_out, n_shown,
     within_reach,
 )
+from streamtree._core.stream.signals cimport SignalWatch, heed_signals, new_watch
 from streamtree._core.stream.sources cimport RowSource
 from streamtree._core.trees.tree cimport Tree
 
@@ -161,17 +161,21 @@ cdef class Learner:
     `n_jobs` threads, that of the call among them, learn or predict the rows of a batch of arrays.
     What comes of it are the very bits of one thread. Only ensembles have something to share out
     when they learn; rows to predict are shared out whatever the tree.
+
+    `nominal` are the names of columns whose numbers are categories.
     """
 
-    def __cinit__(self, Tree tree, *, max_bytes=None, int32_t n_jobs=1, **kwargs):
+    def __cinit__(self, Tree tree, *, max_bytes=None, frozenset nominal=frozenset(),
+                  int32_t n_jobs=1, **kwargs):
         cdef Ledger* before
         self.tree = tree
         self.budget = Budget()
         self._max_bytes = max_bytes
         self.n_jobs = n_jobs
+        self._nominal = nominal
         before = begin_counting(self.budget)
         try:
-            self._bind(Intake(tree.views, tree.scratches()))
+            self._bind(Intake(tree.views, tree.scratches(), nominal))
         finally:
             end_counting(before)
 
@@ -407,8 +411,7 @@ cdef class Learner:
         """The one loop over rows to predict, between `begin_predicting` and its end."""
         cdef Py_ssize_t n_threads = 1
         cdef Predictions crew
-        # names that share a column are merged in one place
-        if source.n_rows >= FEW_ROWS and not self.intake.features.n_shared:
+        if source.n_rows >= FEW_ROWS:
             n_threads = min(self.n_jobs, (source.n_rows + BLOCK - 1) // BLOCK)
         readers = [source]
         while len(readers) < n_threads and (reader := source.reader()) is not None:
@@ -460,6 +463,29 @@ cdef class Learner:
             self.intake.lock.end_predicting()
         return leaves
 
+    cdef int begin_growing(self) except -1:
+        """Begin to grow the tree, of a model that has not learned."""
+        self.begin_learning()
+        if self.intake.scaler.rows:
+            self.end_learning()
+            raise RuntimeError("grow() needs a model that has not learned anything yet")
+        return 0
+
+    cdef int forget(self, Tree tree) except -1:
+        """Be as before any row, with a new tree."""
+        self.intake.forget()
+        self.replace_tree(tree)
+        return 0
+
+    cdef int replace_tree(self, Tree tree) except -1:
+        """Learn with another tree from now on."""
+        tree.bound(self._tree_bytes())
+        tree.bind(self.intake.context)
+        self.tree = tree
+        # no answer of the old tree may pass for one of the new
+        self.intake.own.scratch.memo_serial = self.intake.spare.scratch.memo_serial = 0
+        return 0
+
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1:
         """Keep all rows, so that the scales are those of the whole set, and grow the tree."""
         cdef Workspace own = self.intake.own
@@ -469,10 +495,10 @@ cdef class Learner:
         cdef Example example
         cdef View view
         cdef int32_t n_targets = self.intake.context.n_targets
-        if self.intake.scaler.rows:
-            raise RuntimeError("grow() needs a model that has not learned anything yet")
+        cdef SignalWatch watch = new_watch()
         source = self._new(rows, names, first_rows)
         for i in range(source.n_rows):
+            heed_signals(&watch)
             example = examples.of(i)
             own.repeats = False
             self.intake.take(source, i, True, own)
@@ -483,6 +509,7 @@ cdef class Learner:
             view = own.raw.view(own.raw.n)
             raw.add(&view, &example, n_targets)
         for i in range(raw.n):
+            heed_signals(&watch)
             example = raw.example(i)
             raw.view(i, &view)
             own.incoming.take(&view)
@@ -573,7 +600,8 @@ cdef class Learner:
         cdef Ledger* before = begin_counting(self.budget)
         try:
             self._bind(Intake(
-                self.tree.views, self.tree.scratches(), state["features"], state.get("labels"),
+                self.tree.views, self.tree.scratches(), self._nominal, state["features"],
+                state.get("labels"),
             ))
             # what was learned has had room
             self.budget.limit(None)
@@ -703,17 +731,17 @@ cdef class Classifier(Learner):
             self.end_batch(source)
         return numbers if says == "labels" else shares
 
-    def grow(self, rows, list names, list first_rows, list labels, weights):
+    def grow(self, rows, list names, list first_rows, list labels, weights, make_tree):
         """Grow the tree from a whole data set: a RowSource, or dicts."""
-        self.begin_learning()
+        self.begin_growing()
         try:
             self.check_labels(labels)
             try:
                 self.intake.labels.begin()
                 self.grow_rows(rows, names, first_rows, self._numbered(labels, weights, False))
             except BaseException:
-                if not self.intake.scaler.rows:
-                    self.intake.labels.undo()
+                self.intake.labels.undo()
+                self.forget(make_tree())
                 raise
         finally:
             self.end_learning()
@@ -910,11 +938,8 @@ cdef class Regressor(Learner):
         shrinkage = np.zeros(self.intake.context.n_targets, dtype=SHRINKAGE)
         if self._settings:
             tree.configure(**self._settings)
-        tree.bound(self._tree_bytes())
-        tree.bind(self.intake.context)
-        self.tree, self._shrinkage = tree, shrinkage
-        # no answer of the old tree may pass for one of the new
-        self.intake.own.scratch.memo_serial = self.intake.spare.scratch.memo_serial = 0
+        self.replace_tree(tree)
+        self._shrinkage = shrinkage
         for i in range(self.intake.context.n_targets):
             self._learned[i, 0] = self._learned[i, 1] = self._scales[i].center
         return 0
@@ -1061,11 +1086,14 @@ cdef class Regressor(Learner):
             self.end_batch(source)
         return predicted
 
-    def grow(self, rows, list names, list first_rows, y, weights):
+    def grow(self, rows, list names, list first_rows, y, weights, make_tree):
         """Grow the tree from a whole data set: a RowSource, or dicts; y has one column."""
-        self.begin_learning()
+        self.begin_growing()
         try:
             self.grow_rows(rows, names, first_rows, Examples(None, y, weights))
+        except BaseException:
+            self.forget(make_tree())
+            raise
         finally:
             self.end_learning()
 

@@ -8,8 +8,11 @@ cdef class RowBuffer:
     cdef double* values
     cdef Py_ssize_t n
     cdef Py_ssize_t capacity
+    cdef int32_t* marks             # by column, all zero between two uses
+    cdef Py_ssize_t n_marks
 
     cdef int reserve(self, Py_ssize_t capacity) except -1 nogil
+    cdef int reserve_marks(self, Py_ssize_t n_columns) except -1 nogil
     cdef View view(self, Py_ssize_t n) noexcept nogil
     cdef int take(self, const View* view) except -1 nogil
     cdef void swap(self, RowBuffer other) noexcept nogil

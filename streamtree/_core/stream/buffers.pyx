@@ -3,7 +3,7 @@
 cimport cython
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
-from libc.string cimport memcmp, memcpy
+from libc.string cimport memcmp, memcpy, memset
 
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.row cimport View, describe
@@ -16,9 +16,12 @@ cdef class RowBuffer:
     def __dealloc__(self):
         free(self.columns)
         free(self.values)
+        free(self.marks)
 
     cdef size_t n_bytes(self) noexcept nogil:
-        return self.capacity * (sizeof(int32_t) + sizeof(double))
+        return (
+            self.capacity * (sizeof(int32_t) + sizeof(double)) + self.n_marks * sizeof(int32_t)
+        )
 
     cdef int reserve(self, Py_ssize_t capacity) except -1 nogil:
         if capacity < self.capacity:
@@ -28,6 +31,14 @@ cdef class RowBuffer:
         self.columns = <int32_t*> regrown(self.columns, capacity * sizeof(int32_t))
         self.values = <double*> regrown(self.values, capacity * sizeof(double))
         self.capacity = capacity
+        return 0
+
+    cdef int reserve_marks(self, Py_ssize_t n_columns) except -1 nogil:
+        if n_columns <= self.n_marks:
+            return 0
+        self.marks = <int32_t*> regrown(self.marks, n_columns * sizeof(int32_t))
+        memset(&self.marks[self.n_marks], 0, (n_columns - self.n_marks) * sizeof(int32_t))
+        self.n_marks = n_columns
         return 0
 
     cdef View view(self, Py_ssize_t n) noexcept nogil:

@@ -18,4 +18,5 @@ cdef class Context:
     cdef int32_t _capacity
     cdef int32_t _n_named
 
+    cdef void truncate(self, int32_t size) noexcept
     cdef int add_columns(self) except -1

@@ -22,6 +22,10 @@ cdef class Context:
         free(self.ties)
         free(self.groups)
 
+    cdef void truncate(self, int32_t size) noexcept:
+        """Forget the columns from `size` on: others may come in their place."""
+        self._n_named = min(self._n_named, size)
+
     cdef int add_columns(self) except -1:
         """Learn of the columns that the index of features has got since.
 

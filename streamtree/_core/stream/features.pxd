@@ -10,6 +10,7 @@ cdef enum:
 
 cdef uint32_t stable_hash(object name) except? 0
 cdef int check_name(object name) except -1
+cpdef str category_text(object value)
 cdef int64_t object_bytes(object name) except -1
 
 
@@ -21,6 +22,7 @@ cdef struct Code:
 
 
 cdef class FeatureIndex:
+    cdef frozenset nominal          # names whose numbers are categories
     cdef dict _numbers
     cdef dict _categories
     cdef readonly list names
@@ -32,8 +34,6 @@ cdef class FeatureIndex:
     cdef int32_t n_shared           # columns that names share
     cdef int64_t most               # bytes that names may take
     cdef int64_t _bytes             # that they take, and all that goes with a column
-    cdef int32_t* _marks            # by column; where a row that is looked at has it
-    cdef Py_ssize_t _marks_capacity
     cdef list _homes                # for every column the dict that maps its name
     cdef list _new_names
     cdef Py_ssize_t _places
@@ -45,7 +45,10 @@ cdef class FeatureIndex:
     cdef Py_ssize_t _last_size      # of the dict read last; -1 where another look may differ
 
     cdef int read(self, dict x, RowBuffer out, bint keep_new) except -1
+    cdef int32_t _look_up(self, Py_ssize_t place, object key, object value, double* number,
+                          bint is_text, bint keep_new) except -2
     cdef void _keep(self, Py_ssize_t place, PyObject* value) noexcept
+    cdef void forget_read(self) noexcept
     cdef bint repeats(self, dict x) noexcept
     cdef int32_t _column(self, object key, object value, bint keep_new) except -2
     cdef int _remember(self, Py_ssize_t place, PyObject* key, PyObject* value,

@@ -1,7 +1,8 @@
 """Feature names, any hashable objects, and the pairs of column and value that dicts become.
 
 A number under a name is the column `name`; a string under a name is the column
-`(name, string)` with value 1, held as a `Category` among the names.
+`(name, string)` with value 1, held as a `Category` among the names. So is a number where the
+name is that of a nominal attribute.
 """
 
 cimport cython
@@ -21,6 +22,7 @@ from streamtree._core.stream.buffers cimport RowBuffer
 import re
 import warnings
 from decimal import Decimal
+from numbers import Integral, Real
 from typing import NamedTuple
 
 import numpy as np
@@ -151,6 +153,16 @@ cdef double as_number(object key, object value) except? -1.0:
     return number
 
 
+cpdef str category_text(object value):
+    """What a value that names a category is called: a number as its integer if it has one."""
+    if isinstance(value, Integral) and not isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
+        value = float(value)
+        return str(int(value)) if value.is_integer() else repr(value)
+    return str(value)
+
+
 cdef inline bint is_exact(PyObject* value) noexcept:
     """Whether a value has no code of its own."""
     return PyFloat_CheckExact(value) or PyUnicode_CheckExact(value) or PyLong_CheckExact(value)
@@ -185,7 +197,8 @@ cdef inline double value_as_number(
 cdef class FeatureIndex:
     """An append-only map from feature names to the column numbers 0, 1, 2, ..."""
 
-    def __cinit__(self, list names=None):
+    def __cinit__(self, list names=None, frozenset nominal=frozenset()):
+        self.nominal = nominal
         self._numbers = {}
         self._categories = {}
         self.names = []
@@ -209,7 +222,6 @@ cdef class FeatureIndex:
         free(self._last_values)
         free(self._seen_columns)
         free(self.codes)
-        free(self._marks)
 
     def __len__(self):
         return len(self.names)
@@ -340,32 +352,30 @@ cdef class FeatureIndex:
 
     cdef int merge(self, RowBuffer row) except -1 nogil:
         """Make one value, their sum, of those that share a column; a row lists it once."""
-        cdef Py_ssize_t i, n = 0, size = self._capacity
+        cdef Py_ssize_t i, n = 0
         cdef int32_t column
+        cdef int32_t* marks             # where the row has a column, counted from 1
         cdef double* value
-        if self._marks_capacity < size:
-            self._marks = <int32_t*> regrown(self._marks, size * sizeof(int32_t))
-            memset(&self._marks[self._marks_capacity], 0,
-                   (size - self._marks_capacity) * sizeof(int32_t))
-            self._marks_capacity = size
+        row.reserve_marks(self._capacity)
+        marks = row.marks
         for i in range(row.n):
             column = row.columns[i]
             if column >= 0 and self.codes[column].is_shared:
-                if self._marks[column]:
-                    value = &row.values[self._marks[column] - 1]
+                if marks[column]:
+                    value = &row.values[marks[column] - 1]
                     if isnan(value[0]):
                         value[0] = row.values[i]
                     elif not isnan(row.values[i]):
                         value[0] = min(max(value[0] + row.values[i], -DBL_MAX), DBL_MAX)
                     continue
-                self._marks[column] = <int32_t> n + 1
+                marks[column] = <int32_t> n + 1
             row.columns[n] = column
             row.values[n] = row.values[i]
             n += 1
         row.n = n
         for i in range(n):
             if row.columns[i] >= 0:
-                self._marks[row.columns[i]] = 0
+                marks[row.columns[i]] = 0
         return 0
 
     cdef int truncate(self, Py_ssize_t size) except -1:
@@ -428,11 +438,7 @@ cdef class FeatureIndex:
             else:
                 # own references: comparing the name may run its code
                 name, held = <object> key, <object> value
-                column = self._column(
-                    name, held if is_text else None, keep_new and not isnan(number)
-                )
-                if column >= 0:
-                    self._remember(place, key, value if is_text else NULL, column)
+                column = self._look_up(place, name, held, &number, is_text, keep_new)
             if self._last_values[place] != value:
                 self._keep(place, value)
             place += 1
@@ -450,11 +456,36 @@ cdef class FeatureIndex:
         self._last_size = size if is_plain and self._reads == me else -1
         return 0
 
+    cdef int32_t _look_up(self, Py_ssize_t place, object key, object value, double* number,
+                          bint is_text, bint keep_new) except -2:
+        """The column of an entry that did not stand here last time, see `_column`."""
+        cdef bint is_present = not isnan(number[0])
+        cdef bint is_nominal = is_present and not is_text and key in self.nominal
+        cdef int32_t column
+        if is_nominal:
+            value, number[0] = category_text(value), 1.0
+        elif not is_text:
+            value = None
+        column = self._column(key, value, keep_new and is_present)
+        # a number is not looked at again: another one under the name is another category
+        if column >= 0 and not is_nominal:
+            self._remember(place, <PyObject*> key, <PyObject*> value if is_text else NULL, column)
+        return column
+
     cdef void _keep(self, Py_ssize_t place, PyObject* value) noexcept:
         """Hold on to a value: a pointer that is compared later must not outlive its object."""
         Py_INCREF(<object> value)
         value, self._last_values[place] = self._last_values[place], value
         Py_XDECREF(value)
+
+    cdef void forget_read(self) noexcept:
+        """Look all names up anew: their columns are no longer there."""
+        cdef Py_ssize_t place
+        cdef PyObject* key
+        self._last_size = -1
+        for place in range(self._places):
+            key, self._seen_keys[place] = self._seen_keys[place], NULL
+            Py_XDECREF(key)
 
     cdef bint repeats(self, dict x) noexcept:
         """Whether a dict holds the very objects, all known and of plain types, that were read last.

@@ -70,6 +70,7 @@ cdef class Intake:
     cdef int make_known(self, Workspace workspace) except -1 nogil
     cdef bint count(self, Workspace workspace, bint zeros_implied) noexcept nogil
     cdef int make_counted(self, Workspace workspace, bint is_there) except -1 nogil
+    cdef int forget(self) except -1
     cdef int end_batch(self, RowSource source, Py_ssize_t n_rows) except -1
     cdef object known_columns(self, list names)
     cdef object learned_columns(self, list names, list first_rows)

@@ -171,11 +171,12 @@ cdef class Workspace:
 cdef class Intake:
     """Names, labels and scales; and the lock of who may be inside at the same time."""
 
-    def __cinit__(self, int views, list scratches, list names=None, list labels=None):
+    def __cinit__(self, int views, list scratches, frozenset nominal, list names=None,
+                  list labels=None):
         self.views = views
         self.scratches = scratches
         self.lock = ModelLock()
-        self.features = FeatureIndex(names)
+        self.features = FeatureIndex(names, nominal)
         self.labels = LabelIndex(labels)
         self.scaler = ColumnScaler((views & (STANDARD | ENCODED)) != 0, (views & LISTED) != 0)
         self.context = Context(self.features, self.scaler)
@@ -378,6 +379,17 @@ cdef class Intake:
         self._version += 1
         return self.known_columns(names)
 
+    cdef int forget(self) except -1:
+        """Be as before any row; labels are for their index to take back."""
+        self.features.forget_read()
+        self.features.truncate(0)
+        self.scaler.forget()
+        self.context.truncate(0)
+        self.context.n_columns = self.context.n_labels = 0
+        self._own_was_last = False
+        self._version += 1
+        return 0
+
     cdef int end_batch(self, RowSource source, Py_ssize_t n_rows) except -1:
         """Say that `n_rows` of the rows were learned: fewer than there are if an error came.
 
@@ -392,6 +404,7 @@ cdef class Intake:
         if size < self.scaler.size:
             # columns of rows that were not reached
             self.features.truncate(size)
+            self.context.truncate(size)
             self.scaler.size = self.context.n_columns = size
             self._version += 1
         return 0

@@ -46,6 +46,7 @@ cdef class ColumnScaler:
     cdef double mean_norm           # mean over rows of |standardised row|^2 + 1
 
     cdef int add_columns(self, int32_t size, int64_t birth) except -1
+    cdef int forget(self) except -1
     cdef bint has_zeros(self, int32_t column) noexcept nogil
     cdef bint standardise(self, RowBuffer raw, RowBuffer out, View* view) except -1 nogil
     cdef Py_ssize_t list_values(self, RowBuffer raw, RowBuffer out) except -1 nogil

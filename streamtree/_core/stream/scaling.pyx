@@ -81,6 +81,14 @@ cdef class ColumnScaler:
         self.size = max(self.size, size)
         return 0
 
+    cdef int forget(self) except -1:
+        """Be as before any row."""
+        self.size = self.n_born = 0
+        self.rows = self._implied_rows = 0
+        self.mean_norm = 1.0
+        self.has_other_units = False
+        return 0
+
     cdef bint has_zeros(self, int32_t column) noexcept nogil:
         """Whether the zeros of a column are values, in one view or another."""
         return self.columns[column].is_dense or self.columns[column].is_listed

@@ -8,10 +8,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.estimators import as_batch, cases, targets_of
+from support.marks import first_quick
 from support.signals import frames, interrupted_after, part
 from support.streams import blobs
 
-from streamtree import LOMTreeClassifier, ModelTreeClassifier, NonGreedyTreeMultiTargetRegressor
+from streamtree import (
+    ExtraTreeClassifier,
+    LOMTreeClassifier,
+    ModelTreeClassifier,
+    NonGreedyTreeMultiTargetRegressor,
+    SelfTerminatingTreeClassifier,
+    SelfTerminatingTreeRegressor,
+)
 
 # milliseconds where nobody else is busy
 SECONDS = 10.0
@@ -28,7 +36,7 @@ def rows_until_interrupted(call, after=0.05):
 
 
 @cases
-@pytest.mark.parametrize("kind", ["dense", "sparse", "mixed"])
+@pytest.mark.parametrize("kind", first_quick(["dense", "sparse", "mixed"]))
 def test_a_batch_ends_between_two_rows(estimator, params, kind):
     X, classes = blobs(3000, 4, features=5, spread=2.0)
     y = targets_of(estimator, classes, X)
@@ -42,6 +50,37 @@ def test_a_batch_ends_between_two_rows(estimator, params, kind):
     n = rows_until_interrupted(lambda: model.learn_many(X, y), 0.9 if kind == "mixed" else 0.03)
     assert 0 <= n < X.shape[0]
     plain.learn_many(part(X, n), y[:n])
+    assert pickle.dumps(model) == pickle.dumps(plain)
+
+
+@pytest.mark.parametrize(
+    "estimator", [SelfTerminatingTreeClassifier, SelfTerminatingTreeRegressor]
+)
+def test_growing_ends_and_leaves_nothing(estimator):
+    X, classes = blobs(200_000, 4, features=5, spread=2.0)
+    y = targets_of(estimator, classes, X)
+    model, plain = estimator(), estimator()
+    before = pickle.dumps(model)
+    names = list("abcde")
+    for after in (0.03, 0.1, 0.3):
+        rows_until_interrupted(lambda: model.grow(pd.DataFrame(X, columns=names), y), after)
+        assert pickle.dumps(model) == before
+        names.reverse()
+    for one in (model, plain):
+        one.grow(X[:2000], y[:2000])
+        one.learn_many(X[2000:4000], y[2000:4000])
+    assert pickle.dumps(model) == pickle.dumps(plain)
+
+
+def test_columns_that_were_not_reached_leave_nothing():
+    X, y = blobs(300_000, 4, features=5, spread=2.0)
+    X[:-10, 3:] = np.nan
+    model, plain = ExtraTreeClassifier(), ExtraTreeClassifier()
+    n = rows_until_interrupted(lambda: model.learn_many(X, y), 0.1)
+    plain.learn_many(X[:n], y[:n])
+    X, y = blobs(1000, 4, features=5, spread=2.0)
+    for one in (model, plain):
+        one.learn_many(pd.DataFrame(X, columns=[0, 1, 2, "x", "y"]), y)
     assert pickle.dumps(model) == pickle.dumps(plain)
 
 

@@ -47,6 +47,21 @@ def test_single_predictions_run_beside_many():
         assert np.array_equal(many.result()[:3000], model.predict_many(X))
 
 
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_threads_merge_names_that_share_columns_each_for_itself(n_jobs):
+    X, y = blobs(400, 3, features=1500, spread=2.0)
+    model = ModelTreeClassifier(max_bytes=2**18)
+    with pytest.warns(UserWarning, match="share a few columns"):
+        model.learn_many(X[:20], y[:20])
+    batches = [X, X[::-1].copy()]
+    expected = [model.predict_proba_many(batch) for batch in batches]
+    model._core.n_jobs = n_jobs
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for _ in range(5):
+            said = pool.map(model.predict_proba_many, batches)
+            assert all(map(np.array_equal, said, expected))
+
+
 ROW = {0: 1.0, 3: -2.0, "new": 4.0}
 LEARNING_CALLS = {
     "learn_one": lambda model: model.learn_one(ROW, 0),

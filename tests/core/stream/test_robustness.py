@@ -1,5 +1,7 @@
 """No single value spoils a stream, and a column may change its unit; for every estimator."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -33,6 +35,23 @@ def test_it_comes_back_to_what_it_was(estimator):
     for name, clean, disturbed in robustness.compare(estimator, disturbances, seeds=[0]):
         # of one stream; the benchmark has means over several, and a narrower bound
         assert disturbed > clean - 0.02, name
+
+
+@pytest.mark.parametrize("estimator", robustness.REGRESSORS)
+def test_a_tree_that_starts_again_is_made_without_python_code(estimator):
+    """There a signal handler would raise amid a row."""
+    model = estimator()
+    X, y = robustness.numbers(n=200)
+    y[0] = 1e6
+    trees, called = {id(model._core.tree)}, []
+    for x, target in zip(X.tolist(), y.tolist(), strict=True):
+        x = dict(enumerate(x))
+        sys.setprofile(lambda frame, event, _: event == "call" and called.append(frame.f_code))
+        model.learn_one(x, target)
+        sys.setprofile(None)
+        trees.add(id(model._core.tree))
+    assert len(trees) == 2
+    assert not called
 
 
 def columns_of(model):

@@ -738,6 +738,7 @@ BAD_PARAMETERS = {
     "max_bytes": (
         [-1, 100, 2**18 - 1], [True, "1", [1.0], 1j, 1.0, math.nan], ["262144", "bytes"],
     ),
+    "nominal_attributes": ([], ["a", 1, {"a": 1}], ["list of names"]),
 }
 MUTABLE = {"max_norm": 0.5, "learning_rate": 0.1, "fear": 2.0, "forgetting": 0.4}
 

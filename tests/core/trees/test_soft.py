@@ -95,8 +95,9 @@ def close_answers(model, reference, x):
 def follow(estimator, params, rows, targets, weights=None):
     """Run both side by side, compare after every example, return the compiled model."""
     model = estimator(**params)
-    # the reference has no bound
-    settings = {name: v for name, v in model._get_params().items() if name != "max_bytes"}
+    # the reference has no bound, and reads no rows
+    settings = model._get_params()
+    del settings["max_bytes"], settings["nominal_attributes"]
     reference = ReferenceSoftTree(is_number=estimator is SoftTreeRegressor, **settings)
     for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
         w = 1.0 if weights is None else weights[i]
@@ -615,6 +616,7 @@ BAD_PARAMETERS = {
     "algorithm": ["", "Paper", None],
     "max_bytes": [0, 100, 2**18 - 1, 1.0, "1", True],
     "seed": [-1, 2**64, 1.0, "1", True],
+    "nominal_attributes": ["a", 1, {"a": 1}],
 }
 both = pytest.mark.parametrize("estimator", [SoftTreeClassifier, SoftTreeRegressor])
 

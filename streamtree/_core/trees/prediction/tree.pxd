@@ -5,6 +5,7 @@ from streamtree._core.splits.histograms cimport LeafStatistics
 from streamtree._core.splits.predicates cimport Split, SplitSearch
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport Example, Row, Scratch
+from streamtree._core.stream.signals cimport SignalWatch
 from streamtree._core.trees.prediction.nodes cimport PredictionNodes
 
 
@@ -33,4 +34,4 @@ cdef class PredictionTree(PredictionNodes):
     cdef int add_branches(self, SplitSearch* search, int32_t node, Split* split) except -1 nogil
     cdef int begin_branch(self, SplitSearch* search, int32_t node, int32_t child) except -1 nogil
     cdef int pass_on(self, int32_t node, int32_t child) except -1 nogil
-    cdef int collect(self, KeptRows rows, int32_t first) except -1 nogil
+    cdef int collect(self, KeptRows rows, int32_t first, SignalWatch* watch) except -1 nogil

@@ -26,6 +26,7 @@ from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport LISTED, Example, Prediction, Row, Scratch
+from streamtree._core.stream.signals cimport SignalWatch, heed_signals, new_watch
 from streamtree._core.trees.prediction.nodes cimport (
     CLOSED, INNER, NULL_BRANCH, OPEN, Node, PredictionNodes,
 )
@@ -62,6 +63,12 @@ cdef double LOOK_GROWTH = 1.3
 cdef double REOPEN_FACTOR = 2.0
 # no target is larger, so no mean may be
 cdef double FARTHEST = 1e100
+
+
+def new_tree(int loss, bint is_linf, kind, **settings):
+    """A tree with leaf models of a kind, or None: compiled, for it may be wanted amid a row."""
+    leaves = None if kind is None else HistogramLeaves(kind, loss != SQUARED)
+    return PredictionTree(loss=loss, is_linf=is_linf, leaves=leaves, **settings)
 
 
 @cython.final
@@ -484,6 +491,7 @@ cdef class PredictionTree(PredictionNodes):
     cdef int grow(self, KeptRows rows) except -1:
         """Grow level by level: in every pass the leaves of one level see all of their rows."""
         cdef int32_t first = 0, size, node
+        cdef SignalWatch watch = new_watch()
         self.defers = True
         try:
             if self.leaves is not None:
@@ -491,9 +499,10 @@ cdef class PredictionTree(PredictionNodes):
             if self.context.n_labels and self.loss != SQUARED:
                 self.admit(self.context.n_labels - 1)
             while first < self.size:
-                self.collect(rows, first)
+                self.collect(rows, first, &watch)
                 size = self.size
                 for node in range(first, size):
+                    heed_signals(&watch)
                     self.refresh(node)
                     if self.nodes[node].state == OPEN:
                         self.look(node)
@@ -507,13 +516,14 @@ cdef class PredictionTree(PredictionNodes):
                 self.leaves.open(node)
         return 0
 
-    cdef int collect(self, KeptRows rows, int32_t first) except -1 nogil:
+    cdef int collect(self, KeptRows rows, int32_t first, SignalWatch* watch) except -1 nogil:
         """Count all rows into the statistics of the leaves from `first` on."""
         cdef Row row
         cdef Example example
         cdef int32_t node
         cdef Py_ssize_t i
         for i in range(rows.n):
+            heed_signals(watch)
             rows.row(i, &row)
             example = rows.example(i)
             if first == 0:
