@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("ray.exceptions", reason="Ray is not installed")
+pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.keyed import batches, stream
+from support.marks import first_quick
 
 from streamtree import ModelTreeClassifier, NonGreedyTreeMultiTargetRegressor, SoftTreeRegressor
 from streamtree.serialization import to_bytes
@@ -35,7 +36,7 @@ def bytes_of(models, keys):
 
 
 @pytest.mark.parametrize(
-    ("n_workers", "n_open", "checkpoint_rows"), [(1, 1000, 10**6), (3, 4, 700)]
+    ("n_workers", "n_open", "checkpoint_rows"), first_quick([(3, 4, 700), (1, 1000, 10**6)])
 )
 def test_every_model_is_what_it_would_be_alone(n_workers, n_open, checkpoint_rows):
     keys, X, y = stream()
@@ -55,6 +56,7 @@ def test_every_model_is_what_it_would_be_alone(n_workers, n_open, checkpoint_row
         assert models.predict_many(keys, X).tolist() == said
 
 
+@pytest.mark.slow
 def test_regressors_frames_weights_and_keys_of_any_kind():
     keys, X, _ = stream(600, 8)
     names = [("user", int(key)) if key % 2 else f"user {key}" for key in keys]
@@ -98,6 +100,7 @@ def test_what_cannot_be_learned_is_refused_before_it_is_sent():
         KeyedModels(ModelTreeClassifier(), 0)
 
 
+@pytest.mark.slow
 def test_workers_that_are_killed_lose_nothing(tmp_path):
     keys, X, y = stream(4000)
     expected, said = alone(ModelTreeClassifier(), keys, X, y)
@@ -140,6 +143,7 @@ for number, batch in enumerate(batches(keys, X, y, 100)):
 """
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path):
     keys, X, y = stream()
     expected, _ = alone(ModelTreeClassifier(), keys, X, y)
@@ -176,6 +180,7 @@ def test_a_driver_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path):
         assert bytes_of(models, keys) == expected
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_only_some_workers_made_is_taken_back(tmp_path):
     keys, X, y = stream(2000)
     expected, _ = alone(ModelTreeClassifier(), keys, X, y)

@@ -162,7 +162,9 @@ def damaged_states(model):
                 yield state, key
 
     state = model.snapshot()
-    for container, key in list(places(state)):
+    found = list(places(state))
+    # all of a tree; of a forest, whose members are alike, some
+    for container, key in found[:: 1 + len(found) // 40]:
         part = container[key]
         for name in part.dtype.names or (None,):
             bad = part.copy()

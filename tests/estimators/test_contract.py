@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from river import base
 from support.estimators import answers, as_batch, cases, learned, stream_of, targets_of
 from support.isolated import run_isolated
+from support.marks import first_quick
 from support.strategies import arrays, chunkings, labels, streams
 from support.streams import as_dicts, changing_rows
 
@@ -86,7 +87,9 @@ def test_many_predictions_are_those_of_one(estimator, params):
 
 
 @cases
-@pytest.mark.parametrize("trip", [lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
+@pytest.mark.parametrize(
+    "trip", first_quick([lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
+)
 def test_a_copy_goes_on_as_if_nothing_had_happened(estimator, params, trip):
     rows, classes = changing_rows(500, 4)
     y = targets_of(estimator, classes)

@@ -24,15 +24,16 @@ def places(state):
 
 
 def some_places(state):
-    """All of a tree; of a forest, whose members are alike, every other one or so."""
+    """All of a tree; of a forest, whose members are alike, some."""
     found = list(places(state))
-    return found[:: 1 + len(found) // 120]
+    return found[:: 1 + len(found) // 80]
 
 
 def refuses(model, state):
+    """Whether a new core refuses a state, as it does one of a file."""
     try:
         with np.errstate(all="ignore"):
-            model._core.check_state(state)
+            model.clone()._core.check_state(state)
     except StateError:
         return True
     return False

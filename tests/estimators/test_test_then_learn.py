@@ -12,6 +12,7 @@ from hypothesis import settings as run
 from hypothesis import strategies as st
 from river import base
 from support.estimators import answers, as_batch, cases, learned, stream_of, targets_of
+from support.marks import first_quick
 from support.strategies import arrays, chunkings
 from support.streams import as_dicts, changing_rows
 
@@ -82,7 +83,7 @@ FORMS = {"array": np.asarray, "sparse": sp.csr_array, "frame": pd.DataFrame}
 
 
 @cases
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", first_quick(FORMS))
 def test_a_batch_says_what_a_loop_says(estimator, params, form):
     X, y, w = staged(estimator)
     make = FORMS[form]

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.marks import first_quick
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # what is printed, and the bounds of the numbers in it
@@ -32,7 +33,7 @@ NEEDS = {
 MOST_LINES = 25
 
 
-@pytest.mark.parametrize("name", SAID)
+@pytest.mark.parametrize("name", first_quick(SAID))
 def test_an_example_does_its_job(name, tmp_path):
     for module in NEEDS.get(name, []):
         pytest.importorskip(module)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from reference import selfterminating as ref
+from support.marks import first_quick
 from support.streams import as_dicts, blobs, prequential_accuracy_many
 
 from streamtree import (
@@ -147,7 +148,7 @@ def test_weights_are_repetitions():
     assert [n["bias"] for n in model.structure()] == [n["bias"] for n in repeated.structure()]
 
 
-@pytest.mark.parametrize("name", ["vote", "tic_tac_toe", "car", "nursery", "mushroom"])
+@pytest.mark.parametrize("name", first_quick(["vote", "tic_tac_toe", "car", "nursery", "mushroom"]))
 @pytest.mark.parametrize("regularization", [1e-4, 3e-3])
 def test_real_nominal_data_equal_the_batch_reference(name, regularization):
     sys.path.insert(0, str(FOLDER))
@@ -342,7 +343,7 @@ def test_thresholds_on_numbers_with_gaps():
     assert np.mean(model.predict_many(X[4000:]) == y[4000:]) > 0.92
 
 
-@pytest.mark.parametrize("max_bytes", [2**18, 400_000, 4_000_000])
+@pytest.mark.parametrize("max_bytes", first_quick([2**18, 400_000, 4_000_000]))
 def test_memory_is_bounded_exactly_and_leaves_reopen(max_bytes):
     X, y = blobs(20_000, 6, features=10, spread=1.0, seed=1)
     model = SelfTerminatingTreeClassifier(max_bytes=max_bytes, delta=None, regularization=0.0)
