@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import settings as run
 from hypothesis import strategies as st
 from river import base
-from support.estimators import answers, as_batch, cases, learned, stream_of, targets_of
+from support.estimators import answers, as_batch, cases, defaults, learned, stream_of, targets_of
 from support.isolated import run_isolated
 from support.marks import first_quick
 from support.strategies import arrays, chunkings, labels, streams
@@ -133,7 +133,7 @@ def test_streams_of_any_kind(estimator, params, stream):
 BAD_VALUES = [float("inf"), -float("inf"), 1j, [1.0], {"a": 1}, object(), np.inf, b"bytes"]
 
 
-@cases
+@defaults
 @pytest.mark.parametrize("value", BAD_VALUES, ids=lambda value: type(value).__name__)
 def test_a_bad_value_is_named_and_changes_nothing(estimator, params, value):
     rows, classes = changing_rows(100, 3)
@@ -235,7 +235,7 @@ def test_sizeof_covers_the_state(estimator, params):
     assert model._raw_memory_usage <= 20 * bytes_in(model.snapshot()) + 60_000
 
 
-@cases
+@defaults
 def test_learning_wants_the_model_to_itself(estimator, params):
     """A second caller gets a clear error or a correct answer, never a crash."""
     X, y = stream_of(estimator, 3000)

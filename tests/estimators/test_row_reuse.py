@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from river import base
-from support.estimators import as_batch, cases, stream_of
+from support.estimators import as_batch, defaults, stream_of
 from support.streams import as_dicts
 
 from streamtree import ModelTreeClassifier, SelfTerminatingTreeClassifier
@@ -22,7 +22,7 @@ def answer(model, x):
     return model.predict_one(x)
 
 
-@cases
+@defaults
 def test_a_dict_is_read_anew_after_a_batch_that_is_not_learned(estimator, params):
     model, X, y = trained(estimator, params)
     row = as_dicts(X)[0]
@@ -31,7 +31,7 @@ def test_a_dict_is_read_anew_after_a_batch_that_is_not_learned(estimator, params
     assert answer(model, row) == before
 
 
-@cases
+@defaults
 def test_an_empty_dict_is_read_after_a_batch(estimator, params):
     X, y = stream_of(estimator, 120)
     model = estimator(**params)

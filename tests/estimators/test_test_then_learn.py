@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import settings as run
 from hypothesis import strategies as st
 from river import base
-from support.estimators import answers, as_batch, cases, learned, stream_of, targets_of
+from support.estimators import answers, as_batch, cases, defaults, learned, stream_of, targets_of
 from support.marks import first_quick
 from support.strategies import arrays, chunkings
 from support.streams import as_dicts, changing_rows
@@ -159,7 +159,7 @@ def test_what_is_said_comes_back_in_kind(estimator, params):
     assert len(empty) == 0
 
 
-@cases
+@defaults
 def test_a_refused_batch_says_and_learns_nothing(estimator, params):
     X, y = stream_of(estimator, 60)
     model = learned(estimator, params, as_dicts(X), y)

@@ -6,7 +6,7 @@ import time
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from support.estimators import as_batch, cases, stream_of
+from support.estimators import as_batch, defaults, stream_of
 
 from streamtree import ModelTreeClassifier
 from streamtree.batches import WIDE
@@ -33,7 +33,7 @@ def wide(n=120, seed=0):
     return X, sorted_rows
 
 
-@cases
+@defaults
 def test_wide_matrices_are_what_they_store(estimator, params):
     X, rows = wide()
     _, targets = stream_of(estimator, len(rows))

@@ -24,6 +24,10 @@ CASES = [
     for number, params in enumerate(estimator._unit_test_params())
 ]
 cases = pytest.mark.parametrize(("estimator", "params"), CASES)
+# for what no other parameter could break
+defaults = pytest.mark.parametrize(
+    ("estimator", "params"), [case for case in CASES if not case.values[1]]
+)
 tree_cases = pytest.mark.parametrize(
     ("estimator", "params"), [case for case in CASES if case.values[0] in TREES]
 )
