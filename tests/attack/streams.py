@@ -17,6 +17,7 @@ from attack.checks import (
     check_state,
     estimators,
 )
+from streamtree.base import StreamTree
 
 NUMBERS = [
     0.0, -0.0, 1.0, -1.0, 5e-324, -1e-320, 1e-300, 1e-155, 1e150, -1e155, 1e300, -1e300,
@@ -162,7 +163,10 @@ def attack(estimator, seed):
     """One stream of an estimator."""
     rng = random.Random(f"{estimator.__name__} {seed}")
     params = rng.choice(list(estimator._unit_test_params()))
-    model, stream = estimator(**params), Stream(rng, estimator)
+    stream = Stream(rng, estimator)
+    if seed % 5 == 2:
+        params = {**params, "nominal_attributes": rng.sample(NAMES, 4)}
+    model = estimator(**params)
     rows = [(stream.row(), stream.target()) for _ in range(rng.choice([2, 5, 30]))]
     for _ in range(rng.choice([3, 10, 60])):
         act = rng.random()
@@ -182,7 +186,8 @@ def attack(estimator, seed):
     check_state(model, on_disk=seed % 10 == 0)
     if seed % 10 == 1:
         x = rows[0][0]
-        model.decision_path(x)
+        if isinstance(model, StreamTree):
+            model.decision_path(x)
         model.debug_one(x)
         model.feature_importances()
 
