@@ -28,7 +28,12 @@ import numpy as np
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 
-from streamtree import ModelTreeClassifier, NonGreedyTreeClassifier, SoftTreeClassifier
+from streamtree import (
+    ForestClassifier,
+    ModelTreeClassifier,
+    NonGreedyTreeClassifier,
+    SoftTreeClassifier,
+)
 from streamtree.distributed.keyed import KeyedWorker
 from streamtree.distributed.keys import sorted_by_key
 from streamtree.serialization import from_bytes, to_bytes
@@ -85,7 +90,7 @@ def measured_costs(prototype, n_rows, n_keys, batch_rows):
     keys, X, y = keyed_stream(n_rows, n_keys)
     costs = {}
     with tempfile.TemporaryDirectory() as folder:
-        worker = KeyedWorker(f"{folder}/w", to_bytes(prototype), n_keys)
+        worker = KeyedWorker(folder, 0, prototype=to_bytes(prototype), n_open=n_keys)
         spent, driver, n_calls = 0.0, 0.0, 0
         for at in range(0, n_rows, batch_rows):
             rows = slice(at, at + batch_rows)
@@ -167,58 +172,87 @@ def run_local(stream, prototype, batch_rows):
     return time.perf_counter() - begin
 
 
-def run_parallel(stream, prototype, n_workers, batch_rows, merge_rows):
-    from streamtree.distributed import DataParallel
-
+def run_one(model, stream, batch_rows):
+    """Seconds to learn a stream as one model, in this process or in others, once it has begun."""
     _, X, y = stream
-    with DataParallel(
-        prototype, n_workers, merge_rows=merge_rows, checkpoint_rows=10**9
-    ) as model:
-        model.learn_many(X[:4000], y[:4000])
-        model._crew.wait()
-        begin = time.perf_counter()
-        for at in range(4000, len(y), batch_rows):
-            model.learn_many(X[at : at + batch_rows], y[at : at + batch_rows])
-        model._crew.wait()
-        return time.perf_counter() - begin
+    begun = min(4000, len(y) // 2)
+    model.learn_many(X[:begun], y[:begun])
+    wait = getattr(model, "wait", lambda: None)
+    wait()
+    begin = time.perf_counter()
+    for at in range(begun, len(y), batch_rows):
+        model.learn_many(X[at : at + batch_rows], y[at : at + batch_rows])
+    wait()
+    return time.perf_counter() - begin
+
+
+def run_shape(shape, model, n_workers, stream, batch_rows, **options):
+    """The same on workers; on none: in this process."""
+    if not n_workers:
+        return run_one(model.clone(), stream, batch_rows)
+    with shape(model, n_workers, checkpoint_rows=10**9, **options) as spread:
+        return run_one(spread, stream, batch_rows)
+
+
+def compare(name, run, options, **said):
+    """Seconds of a run with any number of workers, 0 for this process: in turns."""
+    times = {n: [] for n in (0, *options.workers)}
+    # so that all runs have the same company
+    for _ in range(options.repeats):
+        for n, spent in times.items():
+            spent.append(run(n))
+    best = {n: min(spent) for n, spent in times.items()}
+    say(
+        question="speed", shape=name, load=load(), **said,
+        seconds={n: round(s, 2) for n, s in best.items()},
+        against_local={n: round(best[0] / best[n], 2) for n in options.workers},
+        against_one={n: round(best[1] / best[n], 2) for n in options.workers if 1 in best},
+    )
 
 
 def speed(options):
+    from streamtree.distributed import DataParallel, ShardedForest
+
     start_ray()
     stream = keyed_stream(options.rows, options.keys)
     prototype = PROTOTYPES[options.models[0]]()
+    # of a model that learns all rows by itself
+    single = tuple(part[: options.rows // 10] for part in stream)
     for batch_rows in options.batch_rows:
-        # in turns, so that all runs have the same company
-        times = {n: [] for n in (0, *options.workers)}
-        for _ in range(options.repeats):
-            times[0].append(run_local(stream, prototype, batch_rows))
-            for n in options.workers:
-                times[n].append(run_keyed(stream, prototype, n, batch_rows))
-        best = {n: min(values) for n, values in times.items()}
-        say(
-            question="speed", shape="KeyedModels", batch_rows=batch_rows, load=load(),
-            rows_a_second={n: round(len(stream[2]) / s) for n, s in best.items()},
-            against_local={n: round(best[0] / best[n], 2) for n in options.workers},
-            against_one={n: round(best[1] / best[n], 2) for n in options.workers if 1 in best},
-        )
-    tree = NonGreedyTreeClassifier()
-    for batch_rows in options.batch_rows:
-        times = {n: [] for n in (0, *options.workers)}
-        for _ in range(options.repeats):
-            one = tree.clone()
-            one.learn_many(stream[1][:4000], stream[2][:4000])
-            begin = time.perf_counter()
-            for at in range(4000, len(stream[2]), batch_rows):
-                one.learn_many(stream[1][at : at + batch_rows], stream[2][at : at + batch_rows])
-            times[0].append(time.perf_counter() - begin)
-            for n in options.workers:
-                times[n].append(run_parallel(stream, tree, n, batch_rows, options.merge_rows))
-        best = {n: min(values) for n, values in times.items()}
-        say(
-            question="speed", shape="DataParallel", batch_rows=batch_rows, load=load(),
-            rows_a_second={n: round((len(stream[2]) - 4000) / s) for n, s in best.items()},
-            against_local={n: round(best[0] / best[n], 2) for n in options.workers},
-        )
+        if "KeyedModels" in options.shapes:
+            compare(
+                "KeyedModels",
+                lambda n, size=batch_rows: run_keyed(
+                    stream, prototype, n, size, n_open=options.keys
+                ) if n
+                else run_local(stream, prototype, size),
+                options, batch_rows=batch_rows, rows=options.rows, keys=options.keys,
+            )  # fmt: skip
+        if "DataParallel" in options.shapes:
+            for merge_rows in options.merge_rows:
+                compare(
+                    "DataParallel",
+                    lambda n, size=batch_rows, rows=merge_rows: run_shape(
+                        DataParallel, NonGreedyTreeClassifier(), n, stream, size,
+                        **({"merge_rows": rows} if n else {}),
+                    ),
+                    options, batch_rows=batch_rows, merge_rows=merge_rows, rows=options.rows,
+                )  # fmt: skip
+        if "ShardedForest" in options.shapes:
+            compare(
+                "ShardedForest",
+                lambda n, size=batch_rows: run_shape(
+                    ShardedForest, spread_forest(), n, single, size
+                ),
+                options, batch_rows=batch_rows, rows=options.rows // 10,
+            )  # fmt: skip
+
+
+def spread_forest():
+    """Forty randomised trees in four members, and a tree that adds up."""
+    return ForestClassifier(
+        members=(*(ForestClassifier(10, ("extra",), seed=i) for i in range(4)), "model", "soft")
+    )
 
 
 # ------------------------------------------------------------------------------- exact
@@ -347,19 +381,18 @@ def accuracy(options):
             X, y = X[order], y[order]
         one = NonGreedyTreeClassifier()
         single = np.mean(one.test_then_learn_many(X, y) == y)
-        found = {}
-        for n in options.workers:
-            with DataParallel(
-                NonGreedyTreeClassifier(), n, merge_rows=options.merge_rows
-            ) as model:
-                said = list(model.run(
-                    (X[at : at + 1000], y[at : at + 1000]) for at in range(0, len(y), 1000)
-                ))
-            found[n] = round(100 * float(np.mean(np.concatenate(said) == y)), 2)
-        say(
-            question="accuracy", set=name, rows=len(y), merge_rows=options.merge_rows,
-            one_model=round(100 * float(single), 2), replicas=found,
-        )
+        for merge_rows in options.merge_rows:
+            found = {}
+            for n in options.workers:
+                with DataParallel(NonGreedyTreeClassifier(), n, merge_rows=merge_rows) as model:
+                    said = list(model.run(
+                        (X[at : at + 1000], y[at : at + 1000]) for at in range(0, len(y), 1000)
+                    ))
+                found[n] = round(100 * float(np.mean(np.concatenate(said) == y)), 2)
+            say(
+                question="accuracy", set=name, rows=len(y), merge_rows=merge_rows,
+                one_model=round(100 * float(single), 2), replicas=found,
+            )
 
 
 # -------------------------------------------------------------------------- simulation
@@ -438,7 +471,9 @@ def main(arguments=None):
     parser.add_argument("--keys", type=int, default=20_000)
     parser.add_argument("--open", type=int, default=2000)
     parser.add_argument("--batch-rows", type=int, nargs="+", default=[100, 1000, 10_000])
-    parser.add_argument("--merge-rows", type=int, default=1000)
+    parser.add_argument("--merge-rows", type=int, nargs="+", default=[1000, 10_000])
+    shapes = ["KeyedModels", "DataParallel", "ShardedForest"]
+    parser.add_argument("--shapes", nargs="+", default=shapes, choices=shapes)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--models", nargs="+", default=["model"], choices=list(PROTOTYPES))

@@ -87,9 +87,13 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
     def _tree_maker(self) -> Callable[[], Any]:
         """What makes an untrained tree of the core, with the present parameters."""
 
-    @abc.abstractmethod
     def _new_core(self) -> Any:
         """An untrained core with the present parameters."""
+        return self._core_of(self._tree_maker())
+
+    @abc.abstractmethod
+    def _core_of(self, make_tree: Callable[[], Any]) -> Any:
+        """An untrained core over a tree."""
 
     def _get_params(self) -> dict[str, Any]:
         """As river's, which reads the signature each time: of many models that costs the most.
@@ -165,6 +169,19 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
             for name, value in self.__dict__.items():
                 if name not in self._get_params():
                     setattr(clone, name, copy.deepcopy(value))
+        return clone
+
+    def _cloner(self) -> Callable[[], StreamModel]:
+        """What makes clones, all with the parameters of now, which are looked at once only."""
+        kind, make_tree = type(self), self._tree_maker()
+        parameters = {name: self.__dict__[name] for name in self._get_params()}
+
+        def clone() -> StreamModel:
+            model = kind.__new__(kind)
+            model.__dict__.update(parameters)
+            model._core = self._core_of(make_tree)
+            return model
+
         return clone
 
     @abc.abstractmethod
@@ -318,10 +335,8 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
 class StreamClassifier(StreamModel, base.MiniBatchClassifier):
     """A classifier on dicts, arrays, sparse matrices and frames."""
 
-    def _new_core(self) -> Classifier:
-        return Classifier(
-            self._tree_maker()(), max_bytes=self._most_bytes, nominal=self._nominal
-        )
+    def _core_of(self, make_tree: Callable[[], Any]) -> Classifier:
+        return Classifier(make_tree(), max_bytes=self._most_bytes, nominal=self._nominal)
 
     @property
     def _multiclass(self) -> bool:
@@ -557,8 +572,7 @@ class _NumberModel(StreamModel):
         """Whether a target far out is learned as one at the edge."""
         return True
 
-    def _new_core(self) -> Regressor:
-        make_tree = self._tree_maker()
+    def _core_of(self, make_tree: Callable[[], Any]) -> Regressor:
         return Regressor(
             make_tree(), several=self._several, shrinks=self._shrinks, is_robust=self._is_robust,
             make_tree=make_tree, max_bytes=self._most_bytes, nominal=self._nominal,

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from streamtree import inspection
+from streamtree._core.ensembles.ensemble import Exchange
 from streamtree._core.ensembles.extratrees import extra_trees
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool, alone, pooled
 from streamtree._core.learners.explaining import ask_members
@@ -153,6 +154,16 @@ class _Forest(StreamModel):
         return functools.partial(
             pooled, self._pool, makers, self._first_weights(list(plan)), _RATE
         )
+
+    def _spread(self, here: list[bool]) -> Exchange:
+        """Begin anew with only some of the members; returns what passes between processes.
+
+        The state is then that of the forest without the others.
+        """
+        exchange = Exchange(here)
+        make_tree: Callable[..., Any] = self._tree_maker()
+        self._core = self._core_of(functools.partial(make_tree, exchange=exchange))
+        return exchange
 
     def _maker_of(self, template: StreamModel) -> Callable[[], Any]:
         make_tree = template._tree_maker()

@@ -100,15 +100,21 @@ def merge(models: Sequence[Model], *, start: Model | None = None) -> Model:
         if type(model) is not type(first):
             raise TypeError(f"cannot merge {type(model).__name__} with {type(first).__name__}")
         check_same_parameters(first, model)
-    states = [model.snapshot() for model in models]
-    base = first.clone().snapshot() if start is None else start.snapshot()
-    _check_fit(states, base if start is not None else states[0])
     merged = first.clone()
-    state = _merged(states, base)
+    state = merge_states(
+        [model.snapshot() for model in models],
+        merged.snapshot() if start is None else start.snapshot(), has_start=start is not None,
+    )
     # sums of what was finite may not be
     merged._core.check_state(state)
     merged._core.restore(state)
     return merged
+
+
+def merge_states(states: list[State], base: State, *, has_start: bool) -> State:
+    """As `merge`, with snapshots; of models of one class with the same parameters."""
+    _check_fit(states, base if has_start else states[0])
+    return _merged(states, base)
 
 
 def check_same_parameters(model: StreamModel, other: StreamModel) -> None:
@@ -359,15 +365,13 @@ def _merged_tree(
     )
     is_classifier = "labels" in base
     visits = np.array([tree["nodes"]["visits"] for tree in trees])
-    leaves = _merged_outputs(trees, shares, visits, outputs[1:], len(totals), is_classifier)
-    known = [len(values) // 2 for values in leaves]
-    nodes["n_outputs"] = known
+    leaves, knows = _merged_outputs(
+        trees, shares, visits, outputs[1:], len(totals), is_classifier
+    )
+    nodes["n_outputs"] = np.where(knows, len(totals), 0)
     nodes["visits"] = shares @ visits
     if is_classifier:
-        nodes["log_sum"] = [
-            np.logaddexp.reduce(values[::2]) if len(values) else old
-            for values, old in zip(leaves, nodes["log_sum"], strict=True)
-        ]
+        nodes["log_sum"][knows] = np.logaddexp.reduce(leaves[knows, :, 0], axis=1)
     has_moving = any(len(tree["moving_outputs"]) for tree in trees)
     n_learned = start["n_learned"]
     return {
@@ -377,8 +381,8 @@ def _merged_tree(
         # velocities begin anew
         "moving": _no_tables(first["moving"], len(nodes)),
         "held": _no_tables(first["held"], len(nodes)),
-        "outputs": np.concatenate([np.empty(0), *leaves]),
-        "moving_outputs": np.zeros(sum(map(len, leaves)) if has_moving else 0),
+        "outputs": leaves[knows].ravel(),
+        "moving_outputs": np.zeros(leaves[knows].size if has_moving else 0),
         "totals": totals,
         "total": float(start["total"] + sum(tree["total"] - start["total"] for tree in trees)),
         "n_learned": n_learned + sum(tree["n_learned"] - n_learned for tree in trees),
@@ -407,14 +411,15 @@ def _merged_tables(
         owners.append(owner)
         keys.append(places[table["keys"]])
         records.append(share * table["records"] * factor[owner])
-    pairs = np.stack([np.concatenate(owners), np.concatenate(keys)], axis=1).astype(np.int64)
-    unique, place = np.unique(pairs, axis=0, return_inverse=True)
+    all_keys = np.concatenate(keys).astype(np.int64)
+    width = all_keys.max(initial=0) + 1
+    unique, place = np.unique(np.concatenate(owners) * width + all_keys, return_inverse=True)
     total = np.zeros((len(unique), tables[0]["records"].shape[1]))
-    np.add.at(total, place.ravel(), np.concatenate(records))
-    sizes = np.bincount(unique[:, 0], minlength=len(tables[0]["starts"]) - 1)
+    np.add.at(total, place, np.concatenate(records))
+    sizes = np.bincount(unique // width, minlength=len(tables[0]["starts"]) - 1)
     return {
         "starts": np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-        "keys": unique[:, 1].astype(np.int32),
+        "keys": (unique % width).astype(np.int32),
         "records": total,
         "capacities": np.where(sizes > 0, NEW_CAPACITY, 0).astype(np.int32),
     }
@@ -423,23 +428,23 @@ def _merged_tables(
 def _merged_outputs(
     trees: list[State], shares: Array, visits: Array, places: list[Array], n: int,
     is_classifier: bool,
-) -> list[Array]:
-    """The outputs of every node, those of a leaf with pairs of value and squares."""
-    starts = [np.concatenate([[0], np.cumsum(2 * t["nodes"]["n_outputs"])]) for t in trees]
-    merged = []
-    for node, visited in enumerate(visits.T):
-        parts = [tree["outputs"][s[node] : s[node + 1]].reshape(-1, 2)
-                 for tree, s in zip(trees, starts, strict=True)]  # fmt: skip
-        if not any(map(len, parts)):
-            merged.append(np.empty(0))
-            continue
-        weights = shares
-        if not is_classifier and visited.sum() > 0:
-            # means of targets count as much as the examples in them
-            weights = visited / visited.sum()
-        # labels of other models may come between: a class that a leaf never met has output 0
-        values = np.zeros((n, 2))
-        for part, weight, place in zip(parts, weights, places, strict=True):
-            values[place[: len(part)]] += weight * part
-        merged.append(values.ravel())
-    return merged
+) -> tuple[Array, Array]:
+    """The outputs of all nodes with pairs of value and squares, and which nodes have any.
+
+    Shape (n_nodes, n, 2): a class that a leaf never met has output 0.
+    """
+    weights = np.repeat(shares[:, None], visits.shape[1], axis=1)
+    if not is_classifier:
+        # means of targets count as much as the examples in them
+        total = visits.sum(axis=0)
+        np.divide(visits, total, out=weights, where=total > 0)
+    merged = np.zeros((visits.shape[1], n, 2))
+    knows = np.zeros(len(merged), dtype=bool)
+    for tree, weight, place in zip(trees, weights, places, strict=True):
+        known = tree["nodes"]["n_outputs"]
+        owner = np.repeat(np.arange(len(known)), known)
+        # labels of other models may come between
+        own = place[np.arange(len(owner)) - np.repeat(np.cumsum(known) - known, known)]
+        merged[owner, own] += weight[owner, None] * tree["outputs"].reshape(-1, 2)
+        knows |= known > 0
+    return merged, knows

@@ -159,9 +159,13 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
             if name not in known:
                 raise TypeError(unknown_parameter(owner, name, known))
         try:
-            signature.bind(self, *args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{owner}: {error}") from None
-        init(self, *args, **kwargs)
+            init(self, *args, **kwargs)
+        except TypeError:
+            # only now, for it takes longer than the constructor
+            try:
+                signature.bind(self, *args, **kwargs)
+            except TypeError as error:
+                raise TypeError(f"{owner}: {error}") from None
+            raise
 
     return __init__

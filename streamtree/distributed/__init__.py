@@ -2,6 +2,7 @@
 
 - `KeyedModels`: a model of its own for every customer, device or route.
 - `DataParallel`: one model whose rows are shared out to replicas.
+- `ShardedForest`: one forest whose members are spread.
 
 All are given batches of rows as a local model is. Every batch has its place in the stream: it is
 learned once, in order, or refused. Workers write checkpoints; one that dies is started again from
@@ -20,6 +21,7 @@ except ImportError:
 from streamtree.distributed.crew import WorkerLostError
 from streamtree.distributed.keyed import KeyedModels
 from streamtree.distributed.parallel import DataParallel
+from streamtree.distributed.sharded import ShardedForest
 from streamtree.distributed.worker import SequenceError
 
-__all__ = ["DataParallel", "KeyedModels", "SequenceError", "WorkerLostError"]
+__all__ = ["DataParallel", "KeyedModels", "SequenceError", "ShardedForest", "WorkerLostError"]

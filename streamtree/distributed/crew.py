@@ -11,16 +11,16 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
 from streamtree.distributed.worker import Worker
 
-__all__ = ["Crew", "WorkerLostError"]
+__all__ = ["Crew", "Options", "WorkerLostError"]
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,15 @@ MOST_STARTS = 5
 
 class WorkerLostError(RuntimeError):
     """A worker that dies whenever it is started."""
+
+
+class Options(TypedDict, total=False):
+    """What all shapes may be told: see `Crew`."""
+
+    folder: str | os.PathLike[str] | None
+    checkpoint_rows: int
+    in_flight: int
+    resources: dict[str, Any] | None
 
 
 class Job:
@@ -71,11 +80,14 @@ class Crew:
         Given a folder and a number, the worker of that number; it is called in its process.
     n_workers
         At least 1.
+    description
+        What must be the same when a folder is used again.
+    has_own
+        Whether there is one more worker, in the driver's process: `own`. It is at hand, and its
+        checkpoints belong to those of the others.
     folder
         Where checkpoints lie, on a disk that every worker reaches; None for a temporary one, with
         which a crew cannot outlive its driver.
-    description
-        What must be the same when a folder is used again.
     checkpoint_rows
         At least 1: a checkpoint is made when so many rows were learned since the last one.
     in_flight
@@ -89,12 +101,13 @@ class Crew:
         self,
         make_worker: Callable[[str, int], Worker],
         n_workers: int,
-        *,
-        folder: str | os.PathLike[str] | None,
         description: dict[str, Any],
-        checkpoint_rows: int,
-        in_flight: int,
-        resources: dict[str, Any],
+        *,
+        has_own: bool = False,
+        folder: str | os.PathLike[str] | None = None,
+        checkpoint_rows: int = 1_000_000,
+        in_flight: int = 4,
+        resources: dict[str, Any] | None = None,
     ) -> None:
         for name, value in (
             ("n_workers", n_workers), ("checkpoint_rows", checkpoint_rows), ("in_flight", in_flight)
@@ -114,12 +127,13 @@ class Crew:
         if not ray.is_initialized():
             ray.init()
         self._actor_class = ray.remote(_Host).options(
-            max_restarts=0, max_task_retries=0, **resources
+            max_restarts=0, max_task_retries=0, **(resources or {})
         )
         self.n_restarts = 0
         self._errors: list[Exception] = []
         self.seats = [Seat(number) for number in range(n_workers)]
         self.position = self.safe_position = 0
+        self.own = make_worker(str(self.folder), n_workers) if has_own else None
         try:
             self._start_all()
         except BaseException:
@@ -133,11 +147,15 @@ class Crew:
         for seat in self.seats:
             self._launch(seat)
         known = [set(ray.get(seat.actor.positions.remote())) for seat in self.seats]
+        if self.own is not None:
+            known.append(set(self.own.positions()))
         common = set.intersection(*known)
         if not common:
             raise RuntimeError(f"the workers in {str(self.folder)!r} have no checkpoint in common")
         self.position = self.safe_position = max(common)
         ray.get([seat.actor.go_back.remote(self.position) for seat in self.seats])
+        if self.own is not None:
+            self.own.take_up(self.position)
 
     def _launch(self, seat: Seat) -> None:
         if seat.starts >= MOST_STARTS:
@@ -152,12 +170,12 @@ class Crew:
         while True:
             ray.kill(seat.actor, no_restart=True)
             self._launch(seat)
-            self.n_restarts += 1
             try:
                 position = ray.get(seat.actor.resume.remote(self.safe_position))
             except RayActorError:
                 continue
             break
+        self.n_restarts += 1
         logger.warning(
             "worker %d has died; it goes on from row %d", seat.number, position
         )
@@ -193,6 +211,7 @@ class Crew:
                 self._recover(seat)
             else:
                 job.is_done = True
+                job.reference = None
                 seat.starts = 0
                 self._forget(seat, job)
                 if job.first is not None and not job.is_awaited and job.result[1] is not None:
@@ -218,11 +237,14 @@ class Crew:
         self.position += n_rows
         return jobs
 
-    def said(self, jobs: Iterable[Job]) -> list[Any]:
+    def said(self, jobs: Sequence[Job]) -> list[Any]:
         """What the workers said as they learned; the first error of a worker is raised."""
         results = [
             self.finish(seat, job) for seat, job in zip(self.seats, jobs, strict=True)
         ]
+        for job in jobs:
+            # a part may be learned again, but nobody asks again what was said of it
+            job.result = None
         for _, error in results:
             if error is not None:
                 raise error
@@ -234,12 +256,16 @@ class Crew:
 
     def ask(self, question: str, parts: Sequence[Any]) -> list[Any]:
         """Ask every worker; they answer when they have learned what was sent before."""
-        jobs = []
-        for seat, part in zip(self.seats, parts, strict=True):
-            job = Job("ask", question, part)
-            self.give(seat, job)
-            jobs.append(job)
+        jobs = [
+            self._asked(seat, "ask", question, part)
+            for seat, part in zip(self.seats, parts, strict=True)
+        ]
         return [self.finish(seat, job) for seat, job in zip(self.seats, jobs, strict=True)]
+
+    def ask_one(self, number: int, question: str, part: Any) -> Any:
+        """Ask one worker."""
+        seat = self.seats[number]
+        return self.finish(seat, self._asked(seat, "ask", question, part))
 
     def wait(self) -> None:
         """Wait until all that was sent is learned; raises the first error of a worker."""
@@ -256,7 +282,9 @@ class Crew:
         self.wait()
         if self.position == self.safe_position:
             return
-        jobs = [Job("checkpoint", self.position) for _ in self.seats]
+        if self.own is not None:
+            self.own.keep(self.position)
+        jobs = [Job("keep", self.position) for _ in self.seats]
         for seat, job in zip(self.seats, jobs, strict=True):
             self.give(seat, job)
         for seat, job in zip(self.seats, jobs, strict=True):
@@ -269,8 +297,8 @@ class Crew:
         """The processes of the workers."""
         return [self.finish(seat, self._asked(seat, "pid")) for seat in self.seats]
 
-    def _asked(self, seat: Seat, method: str) -> Job:
-        job = Job(method)
+    def _asked(self, seat: Seat, method: str, *arguments: Any) -> Job:
+        job = Job(method, *arguments)
         self.give(seat, job)
         return job
 
@@ -299,8 +327,7 @@ class _Host:
         return self._worker.positions()
 
     def go_back(self, position: int) -> None:
-        self._worker.go_back(position)
-        self._worker.position = position
+        self._worker.take_up(position)
 
     def resume(self, safe_position: int) -> int:
         """Take up the last checkpoint, that of the crew or one behind it; returns where it is."""
@@ -316,9 +343,8 @@ class _Host:
     def ask(self, question: str, part: Any) -> Any:
         return self._worker.ask(question, part)
 
-    def checkpoint(self, position: int) -> None:
-        if self._worker.positions()[-1] != position:
-            self._worker.checkpoint(position)
+    def keep(self, position: int) -> None:
+        self._worker.keep(position)
 
 
 def _check_description(path: Path, description: dict[str, Any]) -> None:

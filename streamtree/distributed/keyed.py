@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Hashable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Unpack
 
 import numpy as np
 
@@ -14,9 +15,9 @@ from streamtree.base import (
     check_integer,
 )
 from streamtree.batches import Batch, label_array, take_rows
-from streamtree.distributed.crew import Crew, Job
+from streamtree.distributed.crew import Job, Options
 from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
-from streamtree.distributed.shape import Shape, as_rows, described
+from streamtree.distributed.shape import Shape, as_rows, check_model
 from streamtree.distributed.shelf import Shelf
 from streamtree.distributed.worker import Worker
 from streamtree.serialization import from_bytes, to_bytes
@@ -29,9 +30,10 @@ Model = TypeVar("Model", bound=StreamModel)
 class KeyedWorker(Worker):
     """The models of some of the keys."""
 
-    def __init__(self, path: str, prototype: bytes, n_open: int) -> None:
+    def __init__(self, folder: str, number: int, *, prototype: bytes, n_open: int) -> None:
         super().__init__()
         self._prototype = from_bytes(prototype)
+        path = os.path.join(folder, f"worker-{number:04d}.db")
         self.shelf = Shelf(path, self._prototype, n_open)
 
     def learn_part(self, part: Any) -> list[Any] | None:
@@ -68,7 +70,7 @@ class KeyedWorker(Worker):
                 at += n
             return said
         if question == "model":
-            model = None if part is None else self.shelf.find(part)
+            model = self.shelf.find(part)
             return None if model is None else to_bytes(model)
         return {"n_models": len(self.shelf), "n_open": self.shelf.n_open}
 
@@ -87,16 +89,6 @@ def _listed(said: Any) -> list[Any]:
     return list(said.tolist() if isinstance(said, np.ndarray) else np.asarray(said).tolist())
 
 
-class _Maker:
-    """Makes a worker in its process."""
-
-    def __init__(self, prototype: bytes, n_open: int) -> None:
-        self._arguments = prototype, n_open
-
-    def __call__(self, folder: str, number: int) -> KeyedWorker:
-        return KeyedWorker(os.path.join(folder, f"worker-{number:04d}.db"), *self._arguments)
-
-
 class KeyedModels(Shape, Generic[Model]):
     """A model of its own for every customer, device or route; millions of them.
 
@@ -113,17 +105,18 @@ class KeyedModels(Shape, Generic[Model]):
         to know.
     n_workers
         At least 1: the number of processes. It is fixed for a folder.
+    n_open
+        At least 1: how many models each worker may have in memory.
     folder
         Where checkpoints lie; a disk that the workers reach, wherever Ray may start them. What lies
         there already is gone on with: see `position`. None for a temporary folder, with which
         workers may die, but not the driver.
-    n_open
-        At least 1: how many models each worker may have in memory.
     checkpoint_rows
-        At least 1: a checkpoint is made whenever so many rows were learned. The driver keeps the
-        rows since the last one.
+        At least 1, by default a million: a checkpoint is made whenever so many rows were learned.
+        The driver keeps the rows since the last one.
     in_flight
-        At least 1: how many batches may be under way to a worker before `learn_many` waits for it.
+        At least 1, by default 4: how many batches may be under way to a worker before `learn_many`
+        waits for it.
     resources
         Options of Ray's actors, such as `{"num_cpus": 0.5}`.
 
@@ -167,21 +160,16 @@ class KeyedModels(Shape, Generic[Model]):
         prototype: Model,
         n_workers: int = 1,
         *,
-        folder: str | os.PathLike[str] | None = None,
         n_open: int = 10_000,
-        checkpoint_rows: int = 1_000_000,
-        in_flight: int = 4,
-        resources: dict[str, Any] | None = None,
+        **options: Unpack[Options],
     ) -> None:
-        if not isinstance(prototype, StreamModel):
-            raise TypeError(f"prototype must be a model, got {type(prototype).__name__}")
+        check_model("prototype", prototype)
         check_integer("n_open", n_open, at_least=1, at_most=2**31)
         self._prototype = prototype
-        self._crew = Crew(
-            _Maker(to_bytes(prototype), n_open), n_workers, folder=folder,
-            description=described("KeyedModels", prototype),
-            checkpoint_rows=checkpoint_rows, in_flight=in_flight, resources=resources or {},
+        make_worker = functools.partial(
+            KeyedWorker, prototype=to_bytes(prototype), n_open=n_open
         )
+        super().__init__(prototype, make_worker, n_workers, options)
 
     def learn_many(self, keys: Any, X: Any, y: Any, w: Any = None) -> None:
         """Learn a batch: every row by the model of its key.
@@ -235,9 +223,7 @@ class KeyedModels(Shape, Generic[Model]):
     def model(self, key: Hashable) -> Model | None:
         """A copy of the model of a key, None if there is none."""
         name = key_name(key)
-        owner = worker_of(name, len(self._crew.seats))
-        parts = [name if i == owner else None for i in range(len(self._crew.seats))]
-        data = self._crew.ask("model", parts)[owner]
+        data = self._crew.ask_one(worker_of(name, len(self._crew.seats)), "model", name)
         return None if data is None else from_bytes(data)
 
     def __len__(self) -> int:

@@ -2,43 +2,32 @@
 
 from __future__ import annotations
 
-import os
-import re
-from pathlib import Path
-from typing import Any, Generic, TypeVar
+import functools
+from typing import Any, Generic, TypeVar, Unpack
 
 import numpy as np
 
 from streamtree.base import StreamClassifier, StreamModel, check_integer
 from streamtree.batches import Batch, label_array, take_rows
-from streamtree.distributed.crew import Crew, Job
-from streamtree.distributed.shape import Shape, as_rows, described
-from streamtree.distributed.worker import Worker
-from streamtree.merging import FIXED, merge
-from streamtree.modelpool import mean_shares
-from streamtree.serialization import from_bytes, load_at, to_bytes
+from streamtree.distributed.crew import Job, Options
+from streamtree.distributed.shape import Shape, as_rows, check_model
+from streamtree.distributed.worker import ModelWorker
+from streamtree.merging import FIXED, merge_states
+from streamtree.modelpool import ModelPool, mean_shares
+from streamtree.serialization import from_bytes, to_bytes
 
-__all__ = ["DataParallel", "ModelWorker"]
+__all__ = ["DataParallel"]
 
 Model = TypeVar("Model", bound=StreamModel)
 
 
-class ModelWorker(Worker):
-    """One model, and its checkpoints as model files."""
-
-    def __init__(self, folder: str, number: int, model: bytes) -> None:
-        super().__init__()
-        self._folder, self._number = Path(folder), number
-        self._first = model
-        self.model = from_bytes(model)
-
-    def _path(self, position: int) -> Path:
-        return self._folder / f"worker-{self._number:04d}-{position:015d}.model"
+class ReplicaWorker(ModelWorker):
+    """A replica, or a shard."""
 
     def learn_part(self, part: Any) -> Any:
         what, *arguments = part
         if what == "become":
-            self.model = from_bytes(arguments[0])
+            self.take(restored(self.model, *arguments))
             return None
         asks, *batch = arguments
         if asks:
@@ -47,41 +36,18 @@ class ModelWorker(Worker):
         return None
 
     def ask(self, question: str, part: Any) -> Any:
-        if question == "model":
-            return to_bytes(self.model)
-        if question == "predict":
-            return self.model.predict_many(part)
-        return list(self.model.labels), np.asarray(self.model.predict_proba_many(part))
-
-    def checkpoint(self, position: int) -> None:
-        self.model.save(self._path(position), position=position)
-        for older in self.positions()[:-2]:
-            self._path(older).unlink(missing_ok=True)
-
-    def positions(self) -> list[int]:
-        pattern = re.compile(rf"worker-{self._number:04d}-(\d+)\.model")
-        found = sorted(
-            int(match[1]) for path in self._folder.iterdir()
-            if (match := pattern.fullmatch(path.name))
-        )
-        return found if len(found) > 1 else [0, *found]
-
-    def go_back(self, position: int) -> None:
-        for later in self.positions():
-            if later > position:
-                self._path(later).unlink()
-        if self._path(position).exists():
-            self.model = load_at(self._path(position))[0]
-        else:
-            self.model = from_bytes(self._first)
+        if question == "state":
+            return self.model.snapshot()
+        if question == "shares":
+            return list(self.model.labels), np.asarray(self.model.predict_proba_many(part))
+        return super().ask(question, part)
 
 
-class _Maker:
-    def __init__(self, model: bytes) -> None:
-        self._model = model
-
-    def __call__(self, folder: str, number: int) -> ModelWorker:
-        return ModelWorker(folder, number, self._model)
+def restored(like: StreamModel, state: dict[str, Any]) -> Any:
+    """A model with the parameters of another, and a state."""
+    model = like.clone()
+    model._core.restore(state)
+    return model
 
 
 class DataParallel(Shape, Generic[Model]):
@@ -104,8 +70,9 @@ class DataParallel(Shape, Generic[Model]):
         At least 1: the number of replicas.
     merge_rows
         At least 1: replicas are merged when so many rows were learned by all of them together.
-    folder, checkpoint_rows, in_flight, resources
-        As for `KeyedModels`. Checkpoints are made at a merge.
+    **options
+        `folder`, `checkpoint_rows`, `in_flight`, `resources`, as for `KeyedModels`. Checkpoints are
+        made at a merge.
 
     Attributes
     ----------
@@ -135,23 +102,16 @@ class DataParallel(Shape, Generic[Model]):
         n_workers: int = 1,
         *,
         merge_rows: int = 4000,
-        folder: str | os.PathLike[str] | None = None,
-        checkpoint_rows: int = 1_000_000,
-        in_flight: int = 4,
-        resources: dict[str, Any] | None = None,
+        **options: Unpack[Options],
     ) -> None:
-        if not isinstance(model, StreamModel):
-            raise TypeError(f"model must be a model, got {type(model).__name__}")
+        check_model("model", model)
         self._merge_rows = check_integer("merge_rows", merge_rows, at_least=1, at_most=2**62)
         self._is_fixed = isinstance(model, FIXED)
         self._like = model
-        self._crew = Crew(
-            _Maker(to_bytes(model)), n_workers, folder=folder,
-            description={**described("DataParallel", model), "merge_rows": merge_rows},
-            checkpoint_rows=checkpoint_rows, in_flight=in_flight, resources=resources or {},
-        )
+        make_worker = functools.partial(ReplicaWorker, model=to_bytes(model))
+        super().__init__(model, make_worker, n_workers, options, merge_rows=merge_rows)
         # what the replicas had in common last, and where
-        self._start: Model = self._replicas()[0] if self._is_fixed else model
+        self._start = self._all("state")[0] if self._is_fixed else {}
         self._merged_at = self.position
         self._shares = self._is_shared_out()
 
@@ -237,27 +197,33 @@ class DataParallel(Shape, Generic[Model]):
 
     # ------------------------------------------------------------------------------ merging
 
-    def _replicas(self) -> list[Any]:
-        parts = [None] * len(self._crew.seats)
-        return [from_bytes(data) for data in self._crew.ask("model", parts)]
+    def _all(self, question: str) -> list[Any]:
+        return self._crew.ask(question, [None] * len(self._crew.seats))
 
     def _is_shared_out(self) -> bool:
         """Whether the start is over, so that replicas may learn different rows."""
-        return not self._is_fixed or not self._start.snapshot()["tree"]["warm_up"]["n_rows"]
+        return not self._is_fixed or not self._start["tree"]["warm_up"]["n_rows"]
 
     def _merge(self) -> None:
         """Let all replicas be their mean."""
         if self._is_fixed and self.position > self._merged_at:
-            replicas = self._replicas()
+            self._start = self._merged_state()
             if self._shares:
-                self._start = merge(replicas, start=self._start)
-                data = to_bytes(self._start)
-                parts = [("become", data)] * len(replicas)
+                parts = [("become", self._start)] * len(self._crew.seats)
                 self._crew.learn(parts, 0, is_awaited=False)
             else:
-                self._start = replicas[0]
                 self._shares = self._is_shared_out()
         self._merged_at = self.position
+
+    def _merged_state(self) -> dict[str, Any]:
+        """The mean of the replicas; before they share out rows they are one."""
+        states = self._all("state")
+        if not self._shares:
+            return dict(states[0])
+        state: dict[str, Any] = merge_states(states, self._start, has_start=True)
+        # sums of what was finite may not be
+        self._like._core.check_state(state)
+        return state
 
     def checkpoint(self) -> None:
         """Merge, and keep on disk all that was learned."""
@@ -299,20 +265,9 @@ class DataParallel(Shape, Generic[Model]):
         total = mean_shares(said, names, np.ones(len(said)))
         return label_array([names[i] for i in total.argmax(axis=1).tolist()])
 
-    def model(self) -> Model:
-        """A copy of the model: the mean of the replicas.
-
-        Raises
-        ------
-        TypeError
-            For trees that grow: of them `models` has one for every worker.
-
-        """
+    def model(self) -> Model | ModelPool:
+        """What was learned in one process: the mean of the replicas, or a pool of the shards."""
         if not self._is_fixed:
-            raise TypeError(f"{type(self._like).__name__} cannot be merged: see `models`")
-        replicas: list[Model] = self._replicas()
-        return merge(replicas, start=self._start) if self._shares else replicas[0]
-
-    def models(self) -> list[Model]:
-        """Copies of the replicas."""
-        return self._replicas()
+            return ModelPool([from_bytes(data) for data in self._all("model")])
+        model: Model = restored(self._like, self._merged_state())
+        return model

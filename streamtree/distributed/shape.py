@@ -11,18 +11,40 @@ import numpy as np
 
 from streamtree.base import StreamModel, StreamMultiTargetRegressor
 from streamtree.batches import label_list
-from streamtree.distributed.crew import Crew
+from streamtree.distributed.crew import Crew, Options
+from streamtree.distributed.worker import Worker
 from streamtree.modelfile import encoded
 
-__all__ = ["Shape", "as_rows", "described"]
+__all__ = ["Shape", "as_rows", "check_model"]
 
 
 class Shape(abc.ABC):
-    """Models on a crew of workers."""
+    """Models on a crew of workers.
 
-    _crew: Crew
+    Parameters
+    ----------
+    model
+        The model that all begin with, or that the forest is.
+    make_worker, n_workers, options
+        As for `Crew`.
+    description
+        What else must be the same when a folder is used again.
+
+    """
+
     # checks a batch and sends it to be learned; returns what `_answer` needs
     _sent: Callable[..., Any]
+
+    def __init__(
+        self, model: StreamModel, make_worker: Callable[[str, int], Worker], n_workers: int,
+        options: Options, *, has_own: bool = False, **description: Any,
+    ) -> None:
+        name, given, _, _ = model._file_parts(None)
+        parameters = {key: encoded(value, key) for key, value in given.items()}
+        described = {"shape": type(self).__name__, "class": name, "parameters": parameters}
+        self._crew = Crew(
+            make_worker, n_workers, described | description, has_own=has_own, **options
+        )
 
     @abc.abstractmethod
     def _answer(self, sent: Any) -> Any:
@@ -100,11 +122,10 @@ def as_rows(y: Any, n_rows: int, model: StreamModel) -> Any:
     return array
 
 
-def described(shape: str, model: StreamModel) -> dict[str, Any]:
-    """What must be the same when a folder is used again."""
-    name, given, _, _ = model._file_parts(None)
-    parameters = {key: encoded(value, key) for key, value in given.items()}
-    return {"shape": shape, "class": name, "parameters": parameters}
+def check_model(name: str, model: Any, kinds: Any = StreamModel, what: str = "a model") -> None:
+    """Raise TypeError unless an argument is a model of some kinds."""
+    if not isinstance(model, kinds):
+        raise TypeError(f"{name} must be {what}, got {type(model).__name__}")
 
 
 def _bar(progress: bool, position: int) -> Any:

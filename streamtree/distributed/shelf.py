@@ -8,10 +8,12 @@ finds exactly the models of its last checkpoint when it starts again.
 from __future__ import annotations
 
 import copy
+import functools
 import os
 import secrets
 import sqlite3
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 
 from streamtree.base import StreamModel
@@ -49,8 +51,11 @@ class Shelf:
     def __init__(
         self, path: str | os.PathLike[str], prototype: StreamModel, n_open: int
     ) -> None:
-        self._prototype = prototype
-        self._hands_on = prototype.snapshot()["scaler"]["rows"] > 0
+        # one that has learned already hands that on
+        hands_on = prototype.snapshot()["scaler"]["rows"] > 0
+        self._new: Callable[[], StreamModel] = (
+            functools.partial(copy.deepcopy, prototype) if hands_on else prototype._cloner()
+        )
         self._most = n_open
         self._open: OrderedDict[bytes, StreamModel] = OrderedDict()
         self._changed: set[bytes] = set()
@@ -116,10 +121,6 @@ class Shelf:
             model = self._keep(name, self._new())
         self._changed.add(name)
         return model
-
-    def _new(self) -> StreamModel:
-        # one that has learned already hands that on
-        return copy.deepcopy(self._prototype) if self._hands_on else self._prototype.clone()
 
     def _keep(self, name: bytes, model: StreamModel) -> StreamModel:
         while len(self._open) >= self._most:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import abc
+import re
+from pathlib import Path
 from typing import Any
 
-__all__ = ["SequenceError", "Worker"]
+from streamtree.base import StreamModel
+from streamtree.serialization import from_bytes, load_at, to_bytes
+
+__all__ = ["ModelWorker", "SequenceError", "Worker"]
 
 
 class SequenceError(RuntimeError):
@@ -49,6 +54,16 @@ class Worker(abc.ABC):
         self.position += n_rows
         return said, error
 
+    def keep(self, position: int) -> None:
+        """Make a checkpoint, unless it is there."""
+        if self.positions()[-1] != position:
+            self.checkpoint(position)
+
+    def take_up(self, position: int) -> None:
+        """Be where a checkpoint was made; those behind it are forgotten."""
+        self.go_back(position)
+        self.position = position
+
     @abc.abstractmethod
     def learn_part(self, part: Any) -> Any:
         """Learn a part of a batch; returns what is to be said of its rows, if anything."""
@@ -68,3 +83,58 @@ class Worker(abc.ABC):
     @abc.abstractmethod
     def go_back(self, position: int) -> None:
         """Take up one of these positions; those behind it are forgotten."""
+
+
+class ModelWorker(Worker):
+    """One model, and its checkpoints as model files."""
+
+    model: Any
+
+    def __init__(self, folder: str, number: int, *, model: bytes) -> None:
+        super().__init__()
+        self._folder, self._number = Path(folder), number
+        self._first = model
+        self.take(from_bytes(model))
+
+    def take(self, model: StreamModel) -> None:
+        """Go on with a model."""
+        self.model = model
+
+    def _path(self, position: int) -> Path:
+        return self._folder / f"worker-{self._number:04d}-{position:015d}.model"
+
+    def ask(self, question: str, part: Any) -> Any:
+        if question == "model":
+            return to_bytes(self.model)
+        return self.model.predict_many(part)
+
+    def checkpoint(self, position: int) -> None:
+        self.model.save(self._path(position), position=position)
+        self.forget_old()
+
+    def forget_old(self) -> None:
+        """Keep two checkpoints."""
+        for older in self.positions()[:-2]:
+            self._path(older).unlink(missing_ok=True)
+
+    def positions(self) -> list[int]:
+        pattern = re.compile(rf"worker-{self._number:04d}-(\d+)\.model")
+        found = sorted(
+            int(match[1]) for path in self._folder.iterdir()
+            if (match := pattern.fullmatch(path.name))
+        )
+        return found if len(found) > 1 else [0, *found]
+
+    def go_back(self, position: int) -> None:
+        for later in self.positions():
+            if later > position:
+                self._path(later).unlink()
+        path = self._path(position)
+        if path.exists():
+            self.load(path)
+        else:
+            self.take(from_bytes(self._first))
+
+    def load(self, path: Path) -> None:
+        """Go on with the model of a checkpoint."""
+        self.take(load_at(path)[0])

@@ -1,4 +1,4 @@
-"""One small Ray cluster for all tests of a module."""
+"""One small Ray cluster for all tests of a process."""
 
 import os
 
@@ -9,7 +9,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def cluster():
     ray = pytest.importorskip("ray", reason="Ray is not installed")
     pytest.importorskip("ray.exceptions", reason="Ray is not installed")

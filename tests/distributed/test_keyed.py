@@ -191,7 +191,7 @@ def test_a_checkpoint_that_only_some_workers_made_is_taken_back(tmp_path):
         # the driver dies in the middle of a checkpoint
         import ray
 
-        ray.get(models._crew.seats[0].actor.checkpoint.remote(1500))
+        ray.get(models._crew.seats[0].actor.keep.remote(1500))
     with KeyedModels(ModelTreeClassifier(), 2, folder=tmp_path, checkpoint_rows=800) as models:
         assert models.position == 1000
         for batch in batches(keys[1000:], X[1000:], y[1000:]):

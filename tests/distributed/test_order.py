@@ -159,7 +159,9 @@ def test_what_is_forged_on_disk_is_found_out(tmp_path):
 
 
 def test_a_batch_is_learned_once_or_refused(tmp_path):
-    worker = KeyedWorker(str(tmp_path / "w"), to_bytes(ModelTreeClassifier()), 10)
+    worker = KeyedWorker(
+        str(tmp_path), 0, prototype=to_bytes(ModelTreeClassifier()), n_open=10
+    )
     part = [b"a"], [2], np.ones((2, 2)), np.array([0, 1]), None, False
     assert worker.learn(0, 5, part) == (None, None)
     assert worker.position == 5
@@ -173,7 +175,9 @@ def test_a_batch_is_learned_once_or_refused(tmp_path):
 
 
 def test_an_error_is_that_of_its_key(tmp_path):
-    worker = KeyedWorker(str(tmp_path / "w"), to_bytes(ModelTreeClassifier()), 10)
+    worker = KeyedWorker(
+        str(tmp_path), 0, prototype=to_bytes(ModelTreeClassifier()), n_open=10
+    )
     X, y = np.ones((4, 1)), np.array([1, None, 1, 1], dtype=object)
     said, error = worker.learn(0, 4, ([b"a", b"b"], [2, 2], X, y, None, True))
     assert said is None

@@ -85,13 +85,14 @@ def test_numbers_and_weights():
     with DataParallel(model, 2, merge_rows=10_000) as parallel:
         parallel.learn_many(X[:701], target[:701], w[:701])
         parallel.learn_many(X[701:], target[701:], w[701:])
-        for i, replica in enumerate(parallel.models()):
-            one = model.clone()
-            one.learn_many(X[i::2], target[i::2], w[i::2])
-            assert to_bytes(replica) == to_bytes(one)
+        replicas = [model.clone() for _ in range(2)]
+        for i, replica in enumerate(replicas):
+            replica.learn_many(X[i::2], target[i::2], w[i::2])
+        merged = merge(replicas, start=model)
+        assert to_bytes(parallel.model()) == to_bytes(merged)
         said = parallel.predict_many(X)
         assert said.dtype == np.float64
-        assert said[::2].tolist() == parallel.models()[0].predict_many(X[::2]).tolist()
+        assert said[::2].tolist() == replicas[0].predict_many(X[::2]).tolist()
 
 
 @pytest.mark.slow
@@ -102,7 +103,8 @@ def test_trees_that_grow_are_a_forest_of_shards():
         first = parallel.test_then_learn_many(X[:500], labels[:500])
         assert first.tolist() == [None] * 500
         parallel.learn_many(X[500:], labels[500:])
-        shards = parallel.models()
+        pool = parallel.model()
+        shards = pool.models
         for i, shard in enumerate(shards):
             one = ModelTreeClassifier()
             one.learn_many(X[i::3], labels[i::3])
@@ -114,9 +116,8 @@ def test_trees_that_grow_are_a_forest_of_shards():
         )
         expected = [order[i] for i in total.argmax(axis=1)]
         assert parallel.predict_many(X).tolist() == expected
-        with pytest.raises(TypeError, match="cannot be merged"):
-            parallel.model()
+        assert pool.predict_many(X).tolist() == expected
     with DataParallel(SoftTreeRegressor(), 2) as parallel:
         parallel.learn_many(X, X[:, 0])
-        expected = np.mean([shard.predict_many(X) for shard in parallel.models()], axis=0)
+        expected = np.mean([shard.predict_many(X) for shard in parallel.model().models], axis=0)
         assert parallel.predict_many(X).tolist() == expected.tolist()

@@ -23,14 +23,22 @@ cdef struct Lesson:
     bint asks           # they say before what the row would have been
 
 
+cdef class Exchange:
+    cdef list here                  # whether a member is in this process
+    cdef double[:, :, ::1] rows     # what members say, by row, output and member
+    cdef readonly Py_ssize_t n_rows     # that are behind it
+
+
 cdef class Ensemble(Tree):
     cdef readonly list members
     cdef list names                 # of the members, for errors; None: they go by number
+    cdef Exchange exchange          # None: all members are here
     cdef list budgets               # of the members
     cdef void** trees               # the members, borrowed
     cdef void** ledgers             # their budgets, borrowed
     cdef Py_ssize_t* places         # of a member's first Scratch
     cdef bint* is_pool              # whether a member is an ensemble
+    cdef bint* is_here              # whether it is in this process
     cdef Py_ssize_t n_members
     cdef Part* parts                # of all members
     cdef int32_t n_parts
@@ -45,6 +53,7 @@ cdef class Ensemble(Tree):
     cdef int teach(self, const Lesson* lesson) except -1 nogil
     cdef void end(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef void prepare(self, double* said) noexcept nogil
+    cdef void pool_all(self, Scratch* scratch) noexcept nogil
     cdef void pool(self, Scratch* scratch) noexcept nogil
     cdef void judge_members(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil

@@ -59,6 +59,26 @@ cdef class Lessons(Crew):
         return self.run()
 
 
+@cython.final
+cdef class Exchange:
+    """What the members of an ensemble say where they are spread over processes.
+
+    What members here say of a row, as it goes into the pool, is written down; what those elsewhere
+    said is read. All processes answer the same rows in the same order.
+    """
+
+    def __cinit__(self, list here):
+        self.here = here
+        self.begin(np.zeros((0, 0, len(here))))
+
+    def begin(self, double[:, :, ::1] rows not None):
+        """The rows that come next, an array of shape (n_rows, n_outputs, n_members)."""
+        if rows.shape[2] != len(self.here):
+            raise ValueError(f"there are {len(self.here)} members, got {rows.shape[2]}")
+        self.rows = rows
+        self.n_rows = 0
+
+
 cdef class Ensemble(Tree):
     """The base of all ensembles: a pool implements `pool`, and what it learns itself.
 
@@ -66,7 +86,7 @@ cdef class Ensemble(Tree):
     which row. Behind it lie those of the members, one after the other.
     """
 
-    def __cinit__(self, list members, *args, **kwargs):
+    def __cinit__(self, list members, *args, Exchange exchange=None, **kwargs):
         cdef Py_ssize_t m, place = 1
         cdef Tree member
         self.members = list(members)
@@ -74,6 +94,8 @@ cdef class Ensemble(Tree):
         self.trees = <void**> zeroed(self.n_members * sizeof(void*))
         self.places = <Py_ssize_t*> zeroed(self.n_members * sizeof(Py_ssize_t))
         self.is_pool = <bint*> zeroed(self.n_members * sizeof(bint))
+        self.is_here = <bint*> zeroed(self.n_members * sizeof(bint))
+        self.exchange = exchange
         self.budgets = [Budget() for _ in self.members]
         self.ledgers = <void**> zeroed(self.n_members * sizeof(void*))
         self.views = 0
@@ -83,6 +105,7 @@ cdef class Ensemble(Tree):
             self.ledgers[m] = <void*> self.budgets[m]
             self.places[m] = place
             self.is_pool[m] = isinstance(member, Ensemble)
+            self.is_here[m] = exchange is None or exchange.here[m]
             place += len(member.scratches())
             self.views |= member.views
             self.is_judged |= member.is_judged
@@ -95,17 +118,19 @@ cdef class Ensemble(Tree):
         free(self.places)
         free(self.ledgers)
         free(self.is_pool)
+        free(self.is_here)
         free(self.parts)
 
     cdef int _list_parts(self) except -1:
-        """List the trees of all members, those of pools in the middle.
+        """List the trees of all members that are here, those of pools in the middle.
 
         Threads begin at both ends, and the trees of a pool are small: nobody waits long in the end.
         """
         cdef Py_ssize_t m, i, n = 0
         cdef Ensemble pool
-        alone = [m for m in range(self.n_members) if not self.is_pool[m]]
-        pools = [m for m in range(self.n_members) if self.is_pool[m]]
+        here = [m for m in range(self.n_members) if self.is_here[m]]
+        alone = [m for m in here if not self.is_pool[m]]
+        pools = [m for m in here if self.is_pool[m]]
         half = len(alone) // 2
         for m in pools:
             n += (<Ensemble> self.trees[m]).n_parts
@@ -195,12 +220,14 @@ cdef class Ensemble(Tree):
     cdef void expect(self, int32_t label) noexcept nogil:
         cdef Py_ssize_t m
         for m in range(self.n_members):
-            (<Tree> self.trees[m]).expect(label)
+            if self.is_here[m]:
+                (<Tree> self.trees[m]).expect(label)
 
     cdef void approach(self, int32_t label) noexcept nogil:
         cdef Py_ssize_t m
         for m in range(self.n_members):
-            (<Tree> self.trees[m]).approach(label)
+            if self.is_here[m]:
+                (<Tree> self.trees[m]).approach(label)
 
     cdef int ask(self, const Row* row, Scratch* scratch) noexcept nogil:
         """Let all members say what a row is, unless it was asked last; and pool that."""
@@ -209,11 +236,13 @@ cdef class Ensemble(Tree):
         if scratch.memo_owner == <const void*> self and scratch.memo_serial == row.serial:
             return 0
         for m in range(self.n_members):
+            if not self.is_here[m]:
+                continue
             said.label = -1
             said.shares = scratch[self.places[m]].shares
             (<Tree> self.trees[m]).predict(row, &scratch[self.places[m]], &said)
             self.prepare(said.shares)
-        self.pool(scratch)
+        self.pool_all(scratch)
         scratch.memo_owner = <const void*> self
         scratch.memo_serial = row.serial
         return 0
@@ -225,7 +254,7 @@ cdef class Ensemble(Tree):
         cdef Ledger* before
         scratch.memo_serial = 0
         for m in range(self.n_members):
-            if self.is_pool[m]:
+            if self.is_pool[m] and self.is_here[m]:
                 before = begin_counting(<Budget> self.ledgers[m])
                 try:
                     (<Ensemble> self.trees[m]).begin(row, example, &scratch[self.places[m]])
@@ -249,14 +278,14 @@ cdef class Ensemble(Tree):
         cdef Scratch* place
         cdef Prediction said
         for m in range(self.n_members):
-            if self.is_pool[m]:
+            if self.is_pool[m] and self.is_here[m]:
                 place = &scratch[self.places[m]]
                 said.shares = place.shares
                 (<Ensemble> self.trees[m]).end(example, place)
                 (<Ensemble> self.trees[m]).answer(place, &said)
                 (<Ensemble> self.trees[m]).judge_pool(example, place)
                 self.prepare(said.shares)
-        self.pool(scratch)
+        self.pool_all(scratch)
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         self.ask(row, scratch)
@@ -287,10 +316,15 @@ cdef class Ensemble(Tree):
     cdef void judge_members(self, const Example* example, Scratch* scratch) noexcept nogil:
         cdef Py_ssize_t m
         for m in range(self.n_members):
-            (<Tree> self.trees[m]).judge(example, &scratch[self.places[m]])
+            if self.is_here[m]:
+                (<Tree> self.trees[m]).judge(example, &scratch[self.places[m]])
 
     cdef void prepare(self, double* said) noexcept nogil:
         """Turn what a member says into what is to be pooled."""
+
+    cdef void pool_all(self, Scratch* scratch) noexcept nogil:
+        """Pool what the members have said, those elsewhere among them."""
+        self.pool(scratch)
 
     cdef void pool(self, Scratch* scratch) noexcept nogil:
         """Write to `pooled` what the members together say."""
@@ -378,7 +412,8 @@ cdef class Ensemble(Tree):
         cdef Tree member
         members = {}
         for m, member in enumerate(self.members):
-            members[str(m)] = member.state()
+            if self.is_here[m]:
+                members[str(m)] = member.state()
         return {"members": members, **self.own_state()}
 
     cdef int take_state(self, dict state) except -1:
@@ -386,6 +421,8 @@ cdef class Ensemble(Tree):
         cdef Budget ledger
         cdef Ledger* before
         for m, (member, ledger) in enumerate(zip(self.members, self.budgets)):
+            if not self.is_here[m]:
+                continue
             before = begin_counting(ledger)
             try:
                 member.take_state(state["members"][str(m)])
@@ -396,7 +433,8 @@ cdef class Ensemble(Tree):
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state, that of every member too."""
         for m, member in enumerate(self.members):
-            member.check_state(state["members"][str(m)], n_columns, n_outputs)
+            if self.is_here[m]:
+                member.check_state(state["members"][str(m)], n_columns, n_outputs)
 
     cdef dict own_state(self):
         """What the pool has learned."""

@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from streamtree._core.ensembles.ensemble cimport Ensemble, MeanPool
+from streamtree._core.ensembles.ensemble cimport Ensemble, Exchange, MeanPool
 from streamtree._core.kernels.losses cimport sigmoid, softmax
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
 from streamtree._core.kernels.pooling cimport (
@@ -14,7 +14,7 @@ from streamtree._core.kernels.pooling cimport (
 )
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.memory cimport zeroed
-from streamtree._core.stream.row cimport Example, Row, Scratch
+from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 
 import numpy as np
 
@@ -43,7 +43,7 @@ cdef class _Pool(Ensemble):
     cdef Say* says
     cdef double rate
 
-    def __cinit__(self, list members, list weights, double rate):
+    def __cinit__(self, list members, list weights, double rate, Exchange exchange=None):
         cdef Py_ssize_t m
         self.says = <Say*> zeroed(self.n_members * sizeof(Say))
         for m in range(self.n_members):
@@ -58,6 +58,33 @@ cdef class _Pool(Ensemble):
     def weights(self):
         """How much every member has to say."""
         return [self.says[m].weight for m in range(self.n_members)]
+
+    cdef void pool_all(self, Scratch* scratch) noexcept nogil:
+        if self.exchange is not None:
+            self.pass_on(scratch, False)
+        self.pool(scratch)
+
+    cdef void answer(self, const Scratch* scratch, Prediction* out) noexcept nogil:
+        if self.exchange is not None:
+            self.pass_on(scratch, True)
+            self.exchange.n_rows += 1
+        Ensemble.answer(self, scratch, out)
+
+    cdef void pass_on(self, const Scratch* scratch, bint from_here) noexcept nogil:
+        """Write down what members here say of a row, or read what those elsewhere said."""
+        cdef Py_ssize_t m, i, row = self.exchange.n_rows
+        cdef double* said
+        if row >= self.exchange.rows.shape[0]:
+            return
+        for m in range(self.n_members):
+            if self.is_here[m] != from_here:
+                continue
+            said = scratch[self.places[m]].shares
+            for i in range(min(self.n_outputs(), self.exchange.rows.shape[1])):
+                if from_here:
+                    self.exchange.rows[row, i, m] = said[i]
+                else:
+                    said[i] = self.exchange.rows[row, i, m]
 
     cdef dict own_state(self):
         cdef Say[::1] view
@@ -83,9 +110,11 @@ cdef class _Pool(Ensemble):
         check_finite(state["says"], "squares", at_least=0.0)
 
 
-def pooled(kind, dict makers, list weights, double rate):
+def pooled(kind, dict makers, list weights, double rate, exchange=None):
     """A pool of new members, one of each maker: compiled, for it may be wanted amid a row."""
-    cdef Ensemble pool = kind([make() for make in makers.values()], weights, rate)
+    cdef Ensemble pool = kind(
+        [make() for make in makers.values()], weights, rate, exchange=exchange
+    )
     pool.names = list(makers)
     return pool
 

@@ -1,6 +1,7 @@
 """Growing, freeing, listing and checking the tables declared in tables.pxd."""
 
 cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy, memset
@@ -276,30 +277,33 @@ cdef class TableExport:
         cdef Py_ssize_t i, count
         # what counts when a hash table is to grow is how many keys it has
         cdef int32_t* slots = sorted_slots(table, width, True, &count)
-        cdef int32_t[::1] keys
-        cdef double[:, ::1] records
+        cdef bytes records
+        cdef double* room
         try:
-            keys = np.empty(count, dtype=np.int32)
-            records = np.empty((count, width))
+            records = PyBytes_FromStringAndSize(NULL, count * width * sizeof(double))
+            room = <double*> PyBytes_AS_STRING(records)
             for i in range(count):
-                keys[i] = slots[i] if table.keys == NULL else table.keys[slots[i]]
-                memcpy(&records[i, 0], &table.records[<size_t> slots[i] * width],
+                memcpy(&room[i * width], &table.records[<size_t> slots[i] * width],
                        width * sizeof(double))
+                if table.keys != NULL:
+                    slots[i] = table.keys[slots[i]]
+            self._keys.append(
+                PyBytes_FromStringAndSize(<const char*> slots, count * sizeof(int32_t))
+            )
         finally:
             free(slots)
-        self._keys.append(np.asarray(keys))
-        self._records.append(np.asarray(records))
+        self._records.append(records)
         self._capacities.append(-table.capacity if table.keys == NULL else table.capacity)
         return 0
 
     def arrays(self):
         """A dict of `starts`, `keys`, `records` and `capacities`."""
         starts = np.zeros(len(self._keys) + 1, dtype=np.int64)
-        np.cumsum([len(keys) for keys in self._keys], out=starts[1:])
+        np.cumsum([len(keys) // sizeof(int32_t) for keys in self._keys], out=starts[1:])
         return {
             "starts": starts,
-            "keys": np.concatenate([np.empty(0, dtype=np.int32), *self._keys]),
-            "records": np.concatenate([np.empty((0, self._width)), *self._records]),
+            "keys": np.frombuffer(bytearray().join(self._keys), dtype=np.int32),
+            "records": np.frombuffer(bytearray().join(self._records)).reshape(-1, self._width),
             "capacities": np.array(self._capacities, dtype=np.int32),
         }
 
@@ -323,15 +327,16 @@ cdef int import_table(
 ) except -1:
     """Fill an empty table with the i-th of those that `TableExport` gave."""
     cdef Py_ssize_t start = arrays["starts"][i], end = arrays["starts"][i + 1], line
-    cdef const int32_t[::1] keys = arrays["keys"][start:end]
-    cdef const double[:, ::1] records = arrays["records"][start:end]
+    cdef int32_t capacity = arrays["capacities"][i]
+    cdef const int32_t[::1] keys
+    cdef const double[:, ::1] records
     cdef int32_t[::1] slots
     cdef Layout layout
-    if start == end and arrays["capacities"][i] == 0:
+    if start == end and capacity == 0:
         return 0
+    keys, records = arrays["keys"][start:end], arrays["records"][start:end]
     layout = layout_of(
-        arrays["capacities"][i], end - start, keys[end - start - 1] if end > start else -1,
-        universe,
+        capacity, end - start, keys[end - start - 1] if end > start else -1, universe
     )
     rebuild(table, width, &layout)
     if start == end:

@@ -82,6 +82,7 @@ cdef class ObliqueNodes(Tree):
     cdef int open_outputs(self, int32_t leaf) except -1 nogil
     cdef int _open_outputs(self, Node* node, int64_t n_outputs) except -1 nogil
     cdef bint moves(self) noexcept nogil
+    cdef object _all_outputs(self, bint are_moving)
     cdef const View* view_of(self, const Row* row) noexcept nogil
     cdef int32_t leaf_below(self, int32_t node, const View* x, Scratch* scratch) noexcept nogil
     cdef void count(self, const Example* example) noexcept nogil

@@ -391,24 +391,36 @@ cdef class ObliqueNodes(Tree):
 
     # -------------------------------------------------------------------------- state
 
+    cdef object _all_outputs(self, bint are_moving):
+        """The outputs of all nodes, or their velocities, in one array."""
+        cdef int32_t i
+        cdef Py_ssize_t n, at = 0
+        cdef double* values
+        cdef double[::1] room
+        # with room for one at least, so that there is an address
+        for i in range(self.shape.size):
+            at += WIDTH * self.nodes[i].stats.n_outputs
+        found = np.empty(at + 1)
+        room, at = found, 0
+        for i in range(self.shape.size):
+            n = WIDTH * self.nodes[i].stats.n_outputs
+            values = self.nodes[i].moving_outputs if are_moving else self.nodes[i].outputs
+            if n and values != NULL:
+                memcpy(&room[at], values, n * sizeof(double))
+                at += n
+        return found[:at].copy()
+
     cdef dict state(self):
         cdef int32_t i
         cdef Node* node
         cdef TableExport weights = TableExport(WIDTH)
         cdef TableExport moving = TableExport(WIDTH)
         cdef TableExport held = TableExport(WIDTH)
-        outputs, moving_outputs = [np.empty(0)], [np.empty(0)]
         for i in range(self.shape.size):
             node = &self.nodes[i]
             weights.add(&node.weights)
             moving.add(&node.moving)
             held.add(&node.held)
-            if node.stats.n_outputs:
-                outputs.append(np.array(<double[:WIDTH * node.stats.n_outputs]> node.outputs))
-                if node.moving_outputs != NULL:
-                    moving_outputs.append(
-                        np.array(<double[:WIDTH * node.stats.n_outputs]> node.moving_outputs)
-                    )
         return {
             "links": self.shape.state(),
             "nodes": export_records(
@@ -417,8 +429,8 @@ cdef class ObliqueNodes(Tree):
             "weights": weights.arrays(),
             "moving": moving.arrays(),
             "held": held.arrays(),
-            "outputs": np.concatenate(outputs),
-            "moving_outputs": np.concatenate(moving_outputs),
+            "outputs": self._all_outputs(False),
+            "moving_outputs": self._all_outputs(True),
             "totals": export_records(self.totals, sizeof(Moments), self.n_outputs, TOTALS),
             "total": self.total,
         }
