@@ -136,7 +136,7 @@ class Batch:
         self.n_rows: int = X.shape[0]
         self.names: list[Any] = list(range(X.shape[1])) if names is None else names
         self._refuse_infinite(X, lambda flat: self.names[flat % X.shape[1]])
-        if not self._nominal.isdisjoint(self.names):
+        if self._has_nominal():
             # as they came: large integers are no floats
             self._values = given
             return
@@ -161,7 +161,7 @@ class Batch:
         else:
             self.names = list(range(csr.shape[1]))
         self._values = (data, indices, indptr)
-        if not self._nominal.isdisjoint(self.names):
+        if self._has_nominal():
             return
         self.source = SparseRows(data, indices, indptr, len(self.names), not self._is_wide)
 
@@ -188,7 +188,7 @@ class Batch:
         if len(set(self.names)) != len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise ValueError(f"feature {twice!r} appears more than once among the columns")
-        if self._nominal.isdisjoint(self.names) and all(
+        if not self._has_nominal() and all(
             dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()
         ):
             native = frame.to_native()
@@ -197,6 +197,10 @@ class Batch:
             else:
                 array = np.asarray(frame.to_numpy(), dtype=np.float64)
             self._take_array(array.reshape(self.n_rows, len(self.names)), self.names)
+
+    def _has_nominal(self) -> bool:
+        # there may be very many names
+        return bool(self._nominal) and not self._nominal.isdisjoint(self.names)
 
     def _refuse_infinite(self, values: NDArray[Any], name_of: Any) -> None:
         self._is_finite = values.dtype.kind != "f"
