@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.keyed import batches, stream
-from support.marks import first_quick
 
 from streamtree import ModelTreeClassifier, NonGreedyTreeMultiTargetRegressor, SoftTreeRegressor
 from streamtree.serialization import to_bytes
@@ -36,7 +35,8 @@ def bytes_of(models, keys):
 
 
 @pytest.mark.parametrize(
-    ("n_workers", "n_open", "checkpoint_rows"), first_quick([(3, 4, 700), (1, 1000, 10**6)])
+    ("n_workers", "n_open", "checkpoint_rows"),
+    [(3, 4, 700), pytest.param(1, 1000, 10**6, marks=pytest.mark.slow)],
 )
 def test_every_model_is_what_it_would_be_alone(n_workers, n_open, checkpoint_rows):
     keys, X, y = stream()

@@ -158,14 +158,16 @@ def check_kept(state, n_columns, n_labels, n_targets):
     check_counts(n)
     if n == 0:
         return
-    entries = np.shape(state["columns"])
+    entries = np.shape(state.get("columns"))
     kinds = {
         "starts": (np.int64, (n + 1,)), "columns": (np.int32, entries),
         "values": (np.float64, entries), "labels": (np.int32, (n,)),
         "targets": (np.float64, (n, n_targets)), "weights": (np.float64, (n,)),
     }
     for part, (dtype, shape) in kinds.items():
-        is_right = state[part].dtype == dtype and state[part].shape == shape
+        array = state.get(part)
+        require(isinstance(array, np.ndarray), f"the {part} of the kept rows")
+        is_right = array.dtype == dtype and array.shape == shape
         require(is_right, f"the {part} of the kept rows")
     columns, labels = state["columns"], state["labels"]
     require(columns.ndim == 1, "the columns of the kept rows")
