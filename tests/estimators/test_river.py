@@ -25,7 +25,7 @@ from river import (
     stream,
 )
 from support.estimators import ESTIMATORS
-from support.marks import VARIANT
+from support.marks import VARIANT, first_quick
 from support.streams import blobs
 
 from streamtree import LOMTreeClassifier, ModelTreeClassifier
@@ -167,7 +167,7 @@ WRAPPED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WRAPPED)
+@pytest.mark.parametrize("name", first_quick(WRAPPED))
 def test_within(name):
     wrap, at_least = WRAPPED[name]
     model = wrap(ModelTreeClassifier())

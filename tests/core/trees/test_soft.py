@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from reference.softtree import ReferenceSoftTree, loss, sigmoid, softmax
 from river import datasets, ensemble, evaluate, metrics, preprocessing
 from scipy import special
+from support.marks import first_quick
 from support.programs import program
 from support.streams import (
     as_dicts,
@@ -138,13 +139,13 @@ kinds = pytest.mark.parametrize("kind", KINDS)
 @kinds
 @pytest.mark.parametrize(
     "params",
-    [
+    first_quick([
         EAGER,
         {**EAGER, "leaf": "constant", "seed": 5},
         {**EAGER, "update": "newest", "routing": "hard"},
         {**EAGER, "penalty": "l1", "penalty_share": 0.02, "min_reach": 0.1},
         {**EAGER, "penalty": "l2", "penalty_share": 0.02, "max_depth": 2},
-    ],
+    ]),
     ids=["defaults", "constant", "newest", "l1", "l2"],
 )
 def test_every_step_equals_the_reference(kind, params):
