@@ -203,18 +203,18 @@ class ReferenceExtraTree:
                 break
             search.consider(self.random, between_rows=self.numbers)
         if search.best:
-            for child, part in self.split(leaf, search):
+            for child, part in self.split(leaf, search.best, kept):
                 for i in part:
                     self.count_in(child, i)
                     child.keep(i)
         return True
 
-    def split(self, node, search):
+    def split(self, node, test, rows):
         """Make the children of a node; returns them, each with its rows."""
-        node.test, node.kept = search.best, []
+        node.test, node.kept = test, []
         node.children = [Node(node), Node(node)]
         parts = [[], []]
-        for i in search.rows:
+        for i in rows:
             parts[node.goes_right(self.rows[i])].append(i)
         return list(zip(node.children, parts, strict=True))
 
@@ -274,9 +274,6 @@ class Growth:
         while stack:
             node, rows = stack.pop()
             yield from chunks(rows, COUNT)
-            if tree.numbers and len(rows) > CHUNK:
-                # once more, around their mean
-                yield from chunks(rows)
             search = Search(tree, rows)
             if tree.numbers:
                 node.weight, node.mean = np.float32(search.total), search.mean
@@ -287,36 +284,32 @@ class Growth:
             if search.is_pure or len(rows) < 2 or self.spent > self.limit():
                 node.kept = rows[-MOST_KEPT:]
                 continue
+            if len(rows) > CHUNK:
+                yield COUNT * CHUNK
+                search = Search(tree, sample(rows, self.random.word()))
             tried = drawn = 0
             while not search.is_done and tried < m and drawn < DRAWS * m:
                 drawn += 1
-                if len(rows) > CHUNK:
-                    tried += yield from self.considered(search)
-                    continue
-                yield 2 * len(rows)
+                yield 2 * len(search.rows)
                 tried += search.consider(self.random, between_rows=False)
             if search.best:
                 yield from chunks(rows)
             else:
                 yield 0
             if search.best:
-                stack += tree.split(node, search)[::-1]
+                stack += tree.split(node, search.best, rows)[::-1]
             else:
                 node.kept = rows[-MOST_KEPT:]
 
-    def considered(self, search):
-        """As `consider`, of many rows: their values are read, and then weighed, in chunks."""
-        counts = chunks(search.rows)
-        yield next(counts)
-        choice = search.chosen(self.random)
-        if choice is None:
-            return False
-        yield from counts
-        candidate = search.drawn(*choice, self.random, between_rows=False)
-        if candidate is not None:
-            yield from chunks(search.rows)
-            search.compare(candidate)
-        return candidate is not None
+
+def sample(rows, word):
+    """One row of each of so many equal parts."""
+    found = []
+    for i in range(CHUNK):
+        word = splitmix64(word)
+        first, end = len(rows) * i // CHUNK, len(rows) * (i + 1) // CHUNK
+        found.append(rows[first + below(word, end - first)])
+    return found
 
 
 def chunks(rows, cost=1):

@@ -14,13 +14,11 @@ cpdef enum Phase:
 
 
 cpdef enum Stage:
-    # of the node that is being split; all but CHOOSING go over its rows, some at a time
-    COUNTING = 0
-    CENTRING = 1        # numbers, around their mean
+    # of the node that is being split
+    COUNTING = 0        # its rows, some at a time
+    SAMPLING = 1        # rows that compare candidates, where there are more than a chunk
     CHOOSING = 2        # between two candidates
-    GATHERING = 3       # the values of a candidate's column
-    WEIGHING = 4        # what lies right of its threshold
-    DIVIDING = 5        # the rows by the best candidate
+    DIVIDING = 3        # its rows by the best candidate, some at a time
 
 
 cdef struct Pending:
@@ -37,7 +35,7 @@ cdef struct GrowthRecord:
     int64_t credit
     int64_t spent
     uint64_t random
-    uint64_t word       # of the candidate at hand
+    uint64_t word       # that the sample is drawn by
     double appetite
     double score        # of the best candidate
     int32_t phase
@@ -53,11 +51,7 @@ cdef struct GrowthRecord:
     int32_t column      # of the best candidate
     float threshold
     int32_t missing_right
-    int32_t trial_column    # of the one at hand
-    float trial_threshold
-    int32_t trial_missing_right
     int32_t stack_capacity
-    int32_t unused
 
 
 cdef class Growth:
@@ -74,6 +68,7 @@ cdef class Growth:
     cdef int64_t credit         # cells that may be looked at
     cdef int64_t spent          # that were looked at
     cdef int32_t* slots         # of the rows, those of a node side by side
+    cdef int32_t* right         # of those that were divided, what went right
     cdef int32_t n
     cdef int64_t n_open         # rows of nodes that are still to be grown
     cdef double appetite        # bytes a row of the last tree, times the least rows of its splits
@@ -88,6 +83,7 @@ cdef class Growth:
     cdef int32_t n_drawn
     cdef int32_t n_wanted       # how many of these are enough
     cdef bint is_begun          # the search knows its rows
+    cdef uint64_t word          # that its sample is drawn by
 
     cdef int start(self, uint64_t random, size_t most_scratch) except -1 nogil
     cdef int32_t n_candidates(self) noexcept nogil
@@ -99,16 +95,15 @@ cdef class Growth:
     cdef int32_t _chunk(self) noexcept nogil
     cdef int64_t _next_cost(self) except -1 nogil
     cdef int _step(self) except -1 nogil
-    cdef int _choose(self) except -1 nogil
-    cdef void _work(self, int32_t end) noexcept nogil
-    cdef int _end_stage(self) except -1 nogil
+    cdef void _prepare(self) noexcept nogil
     cdef void _open(self) noexcept nogil
     cdef int _resume(self) except -1 nogil
     cdef bint _is_leaf(self) noexcept nogil
     cdef bint _has_room(self) noexcept nogil
     cdef int _close(self) except -1 nogil
     cdef int _count(self) except -1 nogil
-    cdef int _split(self) except -1 nogil
+    cdef int _divide(self) except -1 nogil
+    cdef int _reserve(self, int32_t n, int32_t n_labels) except -1 nogil
     cdef int64_t _row_of(self, int32_t slot) noexcept nogil
     cdef int _reserve_stack(self, int32_t capacity) except -1 nogil
     cdef int _push(self, int32_t node, int32_t begin, int32_t end) except -1 nogil

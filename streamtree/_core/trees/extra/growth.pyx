@@ -2,7 +2,8 @@
 
 At every node the best of some random candidates, until nothing is left to be told apart. The nodes
 that are still to be split lie on a stack. A step looks at no more than a chunk of the rows of one
-node, so that no row of the stream has to wait for all rows of the window.
+node, so that no row of the stream has to wait for all rows of the window; candidates for more rows
+than that are compared by a sample of them.
 """
 
 cimport cython
@@ -10,10 +11,11 @@ from libc.math cimport INFINITY, ceil, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from streamtree._core.kernels.rng cimport next_random
 from streamtree._core.store.budget cimport counted, give_back, spacious
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ROOT, ExtraNodes
-from streamtree._core.trees.extra.search cimport Candidate, SplitSearch, Trial, search_bytes
+from streamtree._core.trees.extra.search cimport CHUNK, Candidate, SplitSearch, search_bytes
 
 import numpy as np
 
@@ -34,8 +36,6 @@ cdef enum:
     # what a step costs besides the rows that it looks at, in cells, and a row that is counted
     STEP = 64
     COUNT = 4
-    # rows of a step, a multiple of four
-    CHUNK = 512
     # rows below which no tree is worth growing
     LEAST_ROWS = 8
     # rows that are split, where there is room
@@ -59,13 +59,14 @@ cdef class Growth:
     cdef size_t n_bytes(self) noexcept nogil:
         return (
             self.shadow.n_bytes() + self.search.n_bytes()
-            + self.n * sizeof(int32_t) + self.stack_capacity * sizeof(Pending)
+            + self.n * 2 * sizeof(int32_t) + self.stack_capacity * sizeof(Pending)
         )
 
     cdef void _release(self) noexcept nogil:
         give_back(self.slots)
+        give_back(self.right)
         give_back(self.stack)
-        self.slots = NULL
+        self.slots = self.right = NULL
         self.stack = NULL
         self.n = self.n_stack = self.stack_capacity = 0
         self.n_open = 0
@@ -86,15 +87,13 @@ cdef class Growth:
         cdef int32_t n = self.window.n_rows(), n_labels = self.window.context.n_labels
         cdef bint has_numbers = self.search.has_numbers
         while n >= LEAST_ROWS and (
-            n * sizeof(int32_t) + search_bytes(n, n_labels, has_numbers) > most_scratch
+            n * 2 * sizeof(int32_t) + search_bytes(n, n_labels, has_numbers) > most_scratch
         ):
             n -= n // 8
         self.drop()
         if n < LEAST_ROWS:
             return 0
-        self.slots = <int32_t*> counted(NULL, n * sizeof(int32_t))
-        self.search.reserve(n, 0 if has_numbers else n_labels)
-        self.n = n
+        self._reserve(n, n_labels)
         self.end = self.next_row = self.window.size
         self.first = self.end - n
         self.window_slots = self.window.capacity
@@ -104,6 +103,13 @@ cdef class Growth:
         self.n_open = n
         self.phase = GROWING
         return 0
+
+    cdef int _reserve(self, int32_t n, int32_t n_labels) except -1 nogil:
+        """Make room for so many rows, of so many labels."""
+        self.slots = <int32_t*> counted(NULL, n * sizeof(int32_t))
+        self.n = n
+        self.right = <int32_t*> counted(NULL, n * sizeof(int32_t))
+        return self.search.reserve(n, 0 if self.search.has_numbers else n_labels)
 
     cdef int32_t n_candidates(self) noexcept nogil:
         """How many candidates of a node are compared."""
@@ -165,83 +171,85 @@ cdef class Growth:
             self._resume()
         if self.stage == COUNTING:
             return COUNT * self._chunk()
-        if self.stage != CHOOSING:
+        if self.stage == SAMPLING:
+            return COUNT * CHUNK
+        if self.stage == DIVIDING:
             return self._chunk()
         if self._is_decided():
             return self._chunk() if self.search.best.column >= 0 else 0
-        return 2 * self.search.n if self.search.n <= CHUNK else self._chunk()
+        return 2 * self.search.n
 
     cdef int _step(self) except -1 nogil:
-        """Look at some rows of the node at hand, for whatever comes next."""
-        if self.stage == CHOOSING and not self._choose():
+        """Do some more of what is due for the node at hand."""
+        if self.stage == COUNTING:
+            return self._count()
+        if self.stage == SAMPLING:
+            self._prepare()
             return 0
-        self._work(self.done + self._chunk())
-        if self.done == self.search.n:
-            self._end_stage()
-        return 0
-
-    cdef int _choose(self) except -1 nogil:
-        """Try a candidate, or divide the rows by the best; 1 where they are still to be looked at.
-        """
-        if self._is_decided():
-            if self.search.best.column < 0:
-                self._close()
-                return 0
-            self.stage, self.n_left = DIVIDING, 0
-            return 1
-        self.n_drawn += 1
-        if self.search.n <= CHUNK:
+        if self.stage == DIVIDING:
+            return self._divide()
+        if not self._is_decided():
+            self.n_drawn += 1
             self.n_tried += self.search.consider(&self.random, False)
             return 0
-        if self.search.draw(&self.random):
-            self.stage = GATHERING
-            return 1
+        if self.search.best.column < 0:
+            return self._close()
+        self.stage, self.n_left = DIVIDING, 0
+        return self._divide()
+
+    cdef int _count(self) except -1 nogil:
+        """Count some rows of the node at hand; after the last of them it is known what it says."""
+        cdef int32_t i, slot, end = self.done + self._chunk()
+        if self.at.node == ROOT:
+            slot = self.window.slot_of(self.first + self.done)
+            for i in range(self.done, end):
+                self.slots[i] = slot
+                slot = slot + 1 if slot + 1 < self.window.capacity else 0
+        self.search.count(self.done, end)
+        self.done = end
+        if end < self.search.n:
+            return 0
+        self.done = 0
+        if self.search.has_numbers:
+            self.shadow.nodes[self.at.node].weight = <float> self.search.total
+            self.shadow.means[self.at.node] = self.search.mean
+        else:
+            self.shadow.set_labels(
+                self.at.node, self.search.labels, self.search.weights, self.search.n_labels
+            )
+        if self._is_leaf():
+            return self._close()
+        if self.search.n > CHUNK:
+            self.stage, self.word = SAMPLING, next_random(&self.random)
+        else:
+            self._prepare()
         return 0
 
-    cdef void _work(self, int32_t end) noexcept nogil:
-        """Go on to the row `end` of the node at hand."""
-        cdef int32_t i, slot
-        if self.stage == COUNTING:
-            if self.at.node == ROOT:
-                slot = self.window.slot_of(self.first + self.done)
-                for i in range(self.done, end):
-                    self.slots[i] = slot
-                    slot = slot + 1 if slot + 1 < self.window.capacity else 0
-            self.search.count(self.done, end)
-        elif self.stage == CENTRING:
-            self.search.centre(self.done, end)
-        elif self.stage == GATHERING:
-            self.search.gather(self.done, end)
-        elif self.stage == WEIGHING:
-            self.search.weigh(self.done, end)
-        else:
-            self.n_left = self.search.divide(
-                &self.slots[self.at.begin], <int32_t*> self.search.values, self.done, end,
-                self.n_left,
-            )
-        self.done = end
-
-    cdef int _end_stage(self) except -1 nogil:
-        """All rows of the node at hand were looked at: what comes next?"""
-        cdef int stage = self.stage
-        self.done = 0
+    cdef void _prepare(self) noexcept nogil:
+        """Let the search compare candidates, by a sample where there are many rows."""
         self.stage = CHOOSING
-        if stage == COUNTING and self.search.has_numbers and self.search.n > CHUNK:
-            self.stage = CENTRING
-        elif stage == COUNTING or stage == CENTRING:
-            if stage == COUNTING:
-                self.search.centre(0, self.search.n)
-            self._count()
-            if self._is_leaf():
-                self._close()
-        elif stage == GATHERING:
-            if self.search.set_threshold(&self.random, False):
-                self.stage = WEIGHING
-        elif stage == WEIGHING:
-            self.search.compare()
-            self.n_tried += 1
+        if self.search.n > CHUNK:
+            self.search.begin_with_sample(self.search.slots, self.search.n, self.word)
         else:
-            self._split()
+            self.search.centre()
+
+    cdef int _divide(self) except -1 nogil:
+        """Divide some rows of the node at hand; after the last of them it gets its children."""
+        cdef int32_t end = self.done + self._chunk(), middle
+        cdef const Candidate* best = &self.search.best
+        cdef Pending at = self.at
+        self.n_left = self.search.divide(
+            &self.slots[at.begin], self.right, self.done, end, self.n_left
+        )
+        self.done = end
+        if at.begin + end < at.end:
+            return 0
+        middle = at.begin + self.n_left
+        memcpy(&self.slots[middle], self.right, (at.end - middle) * sizeof(int32_t))
+        end = self.shadow.split(at.node, best.column, best.threshold, best.missing_right)
+        self._push(end + 1, middle, at.end)
+        self._push(end, at.begin, middle)
+        self.at.node = -1
         return 0
 
     cdef void _open(self) noexcept nogil:
@@ -257,31 +265,27 @@ cdef class Growth:
     cdef int _resume(self) except -1 nogil:
         """Look at the rows of the node at hand again: a state has only what came of it."""
         cdef Candidate best = self.search.best
-        cdef Trial trial = self.search.trial
-        cdef int32_t n = self.at.end - self.at.begin
+        cdef int32_t n = self.at.end - self.at.begin, first = 0
         self.is_begun = True
         self.n_wanted = self.n_candidates()
         self.search.begin(&self.slots[self.at.begin], n)
-        self.search.count(0, self.done if self.stage == COUNTING else n)
-        if self.stage >= CENTRING:
-            self.search.centre(0, self.done if self.stage == CENTRING else n)
+        if self.stage == COUNTING:
+            n = self.done
+        while first < n:
+            self.search.count(first, min(n, first + <int32_t> CHUNK))
+            first += CHUNK
+        if self.stage == CHOOSING:
+            self._prepare()
+        elif self.stage == DIVIDING:
+            # behind those that went left lie those that went right
+            memcpy(
+                self.right, &self.slots[self.at.begin + self.n_left],
+                (self.done - self.n_left) * sizeof(int32_t),
+            )
         self.search.best = best
         if best.column >= 0:
-            self.search.is_done = n == 2 if self.search.has_numbers else (
+            self.search.is_done = self.search.n == 2 if self.search.has_numbers else (
                 best.score >= self.search.total
-            )
-        self.search.trial = trial
-        if self.stage == GATHERING or self.stage == WEIGHING:
-            self.search.gather(0, self.done if self.stage == GATHERING else n)
-        if self.stage == WEIGHING:
-            self.search.clear_sums()
-            self.search.trial.threshold = trial.threshold
-            self.search.trial.missing_right = trial.missing_right
-            self.search.weigh(0, self.done)
-        if self.stage == DIVIDING:
-            memcpy(
-                self.search.values, &self.slots[self.at.begin + self.n_left],
-                (self.done - self.n_left) * sizeof(int32_t),
             )
         return 0
 
@@ -303,16 +307,6 @@ cdef class Growth:
             return True
         return self.shadow.may_split() and self.search.n * room >= self.appetite * self.n_open
 
-    cdef int _count(self) except -1 nogil:
-        """Write down what was counted in the node at hand."""
-        if not self.search.has_numbers:
-            return self.shadow.set_labels(
-                self.at.node, self.search.labels, self.search.weights, self.search.n_labels
-            )
-        self.shadow.nodes[self.at.node].weight = <float> self.search.total
-        self.shadow.means[self.at.node] = self.search.mean
-        return 0
-
     cdef int _close(self) except -1 nogil:
         """Make the node at hand a leaf, with its last rows."""
         cdef int32_t i
@@ -321,20 +315,6 @@ cdef class Growth:
             row = self._row_of(self.slots[i])
             self.shadow.keep(self.at.node, <uint32_t> row)
         self.n_open -= self.at.end - self.at.begin
-        self.at.node = -1
-        return 0
-
-    cdef int _split(self) except -1 nogil:
-        """Give the node at hand its children, among which its rows are divided."""
-        cdef const Candidate* best = &self.search.best
-        cdef Pending at = self.at
-        cdef int32_t left, middle = at.begin + self.n_left
-        memcpy(
-            &self.slots[middle], self.search.values, (at.end - middle) * sizeof(int32_t)
-        )
-        left = self.shadow.split(at.node, best.column, best.threshold, best.missing_right)
-        self._push(left + 1, middle, at.end)
-        self._push(left, at.begin, middle)
         self.at.node = -1
         return 0
 
@@ -359,12 +339,10 @@ cdef class Growth:
 
     cdef GrowthRecord _record(self) noexcept nogil:
         cdef const Candidate* best = &self.search.best
-        cdef const Trial* trial = &self.search.trial
         cdef GrowthRecord record = GrowthRecord(
             self.first, self.end, self.next_row, self.credit, self.spent, self.random, 0,
             self.appetite, 0.0, self.phase, self.search.label_capacity, self.at.node, 0, 0, 0, 0, 0,
-            0, 0,
-            -1, 0.0, 0, -1, 0.0, 0, self.stack_capacity, 0,
+            0, 0, -1, 0.0, 0, self.stack_capacity,
         )
         if self.at.node < 0:
             return record
@@ -376,11 +354,8 @@ cdef class Growth:
         if best.column >= 0:
             record.column, record.threshold = best.column, best.threshold
             record.missing_right, record.score = best.missing_right, best.score
-        if self.stage == GATHERING or self.stage == WEIGHING:
-            record.trial_column, record.word = trial.column, trial.word
-        if self.stage == WEIGHING:
-            record.trial_threshold = trial.threshold
-            record.trial_missing_right = trial.missing_right
+        if self.stage != COUNTING and self.at.end - self.at.begin > CHUNK:
+            record.word = self.word
         return record
 
     cdef dict state(self):
@@ -389,17 +364,15 @@ cdef class Growth:
         cdef int32_t i, filled = self.n
         rows = np.arange(self.n, dtype=np.int32)
         cdef int32_t[::1] numbers = rows
-        cdef const int32_t* right
         if self.shadow.size == 1 and (self.at.node < 0 or self.stage == COUNTING):
             # the slots are written as the rows of the root are counted, in this order
             filled = 0
         for i in range(filled):
             numbers[i] = <int32_t> (self._row_of(self.slots[i]) - self.first)
         if self.at.node >= 0 and self.stage == DIVIDING and self.is_begun:
-            right = <const int32_t*> self.search.values
             for i in range(self.done - self.n_left):
                 numbers[self.at.begin + self.n_left + i] = <int32_t> (
-                    self._row_of(right[i]) - self.first
+                    self._row_of(self.right[i]) - self.first
                 )
         stack = np.array(
             [(self.stack[i].node, self.stack[i].begin, self.stack[i].end)
@@ -424,8 +397,7 @@ cdef class Growth:
         self.shadow.take_state(state["shadow"])
         self.n = <int32_t> rows.shape[0]
         if self.n:
-            self.slots = <int32_t*> counted(NULL, self.n * sizeof(int32_t))
-            self.search.reserve(self.n, record.n_labels)
+            self._reserve(self.n, record.n_labels)
         for i in range(self.n):
             self.slots[i] = self.window.slot_of(self.first + rows[i])
         if record.stack_capacity:
@@ -437,14 +409,11 @@ cdef class Growth:
         self.n_open += record.node_end - record.node_begin
         self.n_tried, self.n_drawn = record.n_tried, record.n_drawn
         self.stage, self.done, self.n_left = record.stage, record.done, record.n_left
+        self.word = record.word
         self.search.best.column = record.column
         self.search.best.threshold = record.threshold
         self.search.best.missing_right = record.missing_right
         self.search.best.score = record.score if record.column >= 0 else -INFINITY
-        self.search.trial.column = record.trial_column
-        self.search.trial.word = record.word
-        self.search.trial.threshold = record.trial_threshold
-        self.search.trial.missing_right = record.trial_missing_right
         return 0
 
 
@@ -465,13 +434,10 @@ def check_growth(state, window, n_labels, has_numbers):
     # no two nodes of it have a row in common
     room = int(record["stack_capacity"])
     require(len(stack) <= room <= 2 * (len(rows) + 16), "the stack of a growing tree")
-    for name in ("column", "trial_column"):
-        require(-1 <= int(record[name]) < n_columns, "a candidate")
+    require(-1 <= int(record["column"]) < n_columns, "a candidate")
     require(0 <= record["appetite"] < np.inf, "what a tree takes")
-    for name in ("threshold", "score", "trial_threshold"):
-        require(np.isfinite(record[name]), "a candidate")
-    for name in ("missing_right", "trial_missing_right"):
-        require(record[name] in (0, 1), "a candidate")
+    require(np.isfinite([record["threshold"], record["score"]]).all(), "a candidate")
+    require(record["missing_right"] in (0, 1), "a candidate")
     if phase != GROWING:
         require(len(rows) == len(stack) == room == 0, "a tree that does not grow")
         require(node == -1, "a tree that does not grow")
@@ -507,5 +473,5 @@ def _check_stage(record):
     require(0 <= done < max(n, 1) and done % CHUNK == 0, "the rows of a stage")
     require(0 <= n_left <= done, "the rows of a stage")
     require(stage != DIVIDING or int(record["column"]) >= 0, "a split without a candidate")
-    is_trial = stage in (GATHERING, WEIGHING)
-    require(not is_trial or int(record["trial_column"]) >= 0, "a candidate")
+    require(stage != SAMPLING or n > CHUNK, "the stage of a node")
+    require(stage in (COUNTING, DIVIDING) or done == 0, "the rows of a stage")

@@ -5,6 +5,11 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from streamtree._core.stream.window cimport Window
 
 
+cdef enum:
+    # rows that are looked at in one go; of more rows a sample of so many compares candidates
+    CHUNK = 512
+
+
 cdef struct Candidate:
     int32_t column          # -1: there is none
     float threshold
@@ -14,7 +19,7 @@ cdef struct Candidate:
 
 
 cdef struct Trial:
-    # a candidate while it is drawn and compared, some rows at a time
+    # a candidate while it is drawn and compared
     int32_t column
     float threshold
     int32_t missing_right
@@ -55,29 +60,29 @@ cdef class SplitSearch:
     cdef double[4] sum_weights
     cdef int32_t n_right        # rows on the right, and those of the second label, of two
     cdef int32_t n_second
-    cdef int32_t capacity       # rows
+    cdef int32_t* sampled       # the slots of a sample
+    cdef int32_t capacity       # rows, at most a chunk
     cdef int32_t label_capacity
 
     cdef int reserve(self, int32_t n, int32_t n_labels) except -1 nogil
     cdef void begin(self, const int32_t* slots, int32_t n) noexcept nogil
     cdef void count(self, int32_t first, int32_t end) noexcept nogil
-    cdef void centre(self, int32_t first, int32_t end) noexcept nogil
+    cdef void centre(self) noexcept nogil
     cdef void begin_with(self, const int32_t* slots, int32_t n) noexcept nogil
-    cdef bint draw(self, uint64_t* random) noexcept nogil
-    cdef void gather(self, int32_t first, int32_t end) noexcept nogil
-    cdef bint set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil
-    cdef void _narrow(self, float* low, float* high) noexcept nogil
-    cdef void clear_sums(self) noexcept nogil
-    cdef void weigh(self, int32_t first, int32_t end) noexcept nogil
-    cdef void compare(self) noexcept nogil
+    cdef void begin_with_sample(self, const int32_t* slots, int32_t n, uint64_t word) noexcept nogil
     cdef double width(self) noexcept nogil
     cdef bint consider(self, uint64_t* random, bint is_between_rows) noexcept nogil
+    cdef bint _draw(self, uint64_t* random) noexcept nogil
+    cdef void _gather(self) noexcept nogil
+    cdef bint _set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil
+    cdef void _narrow(self, float* low, float* high) noexcept nogil
+    cdef void _compare(self) noexcept nogil
     cdef int32_t _place_of(self, int32_t label) noexcept nogil
-    cdef void _count_labels(self, int32_t first, int32_t end) noexcept nogil
+    cdef void _count_labels(self, const int32_t* slots, int32_t n) noexcept nogil
     cdef int32_t _draw_listed(self, int32_t slot, uint64_t word) noexcept nogil
-    cdef void _find_range(self, int32_t first, int32_t end) noexcept nogil
-    cdef void _weigh_labels(self, int32_t first, int32_t end) noexcept nogil
-    cdef void _weigh_numbers(self, int32_t first, int32_t end) noexcept nogil
+    cdef void _find_range(self) noexcept nogil
+    cdef void _weigh_labels(self) noexcept nogil
+    cdef void _weigh_numbers(self) noexcept nogil
     cdef double _score_labels(self, double* right_weight) noexcept nogil
     cdef double _score_numbers(self, double* right_weight) noexcept nogil
     cdef int32_t divide(self, int32_t* slots, int32_t* right, int32_t first, int32_t end,

@@ -2,6 +2,7 @@
 
 A candidate is a random column with a random threshold, or the category of a random row against all
 others. Where values are missing they go to a random side, or are told from all that are there.
+Candidates for many rows are compared by a sample of them.
 """
 
 cimport cython
@@ -30,10 +31,11 @@ cdef float threshold_between(float low, float high, double share) noexcept nogil
 
 cdef size_t search_bytes(int64_t n, int64_t n_labels, bint has_numbers) noexcept nogil:
     """What the search takes for n rows of so many labels."""
-    cdef size_t per_row = 2 * sizeof(float)
+    cdef int64_t rows = min(n, <int64_t> CHUNK)
+    cdef size_t per_row = 2 * sizeof(float) + sizeof(int32_t)
     if has_numbers:
-        return n * (per_row + sizeof(double))
-    return n * (per_row + sizeof(int32_t)) + n_labels * sizeof(int32_t) + (
+        return rows * (per_row + sizeof(double))
+    return rows * (per_row + sizeof(int32_t)) + n_labels * sizeof(int32_t) + (
         min(n, n_labels) * (2 * sizeof(int32_t) + 2 * sizeof(double))
     )
 
@@ -42,7 +44,7 @@ cdef size_t search_bytes(int64_t n, int64_t n_labels, bint has_numbers) noexcept
 cdef class SplitSearch:
     """The work on one node: count its rows, compare candidates, divide the rows by the best.
 
-    Each of these can be done some rows at a time: `first` is a multiple of four.
+    Rows are counted and divided some at a time: `first` is a multiple of a chunk.
     """
 
     def __cinit__(self, Window window, bint has_numbers):
@@ -63,7 +65,9 @@ cdef class SplitSearch:
         give_back(self.row_weights)
         give_back(self.row_labels)
         give_back(self.excess)
+        give_back(self.sampled)
         self.labels = self.counts = self.places = self.row_labels = NULL
+        self.sampled = NULL
         self.weights = self.right = self.excess = NULL
         self.values = self.row_weights = NULL
         self.capacity = self.label_capacity = self.n_labels = 0
@@ -73,15 +77,16 @@ cdef class SplitSearch:
 
     cdef int reserve(self, int32_t n, int32_t n_labels) except -1 nogil:
         """Make room for n rows of labels below `n_labels`; what was counted is lost."""
-        cdef int32_t i, most = min(n, n_labels)
+        cdef int32_t i, most = min(n, n_labels), rows = min(n, <int32_t> CHUNK)
         self.release()
-        self.values = <float*> counted(NULL, n * sizeof(float))
-        self.row_weights = <float*> counted(NULL, n * sizeof(float))
+        self.values = <float*> counted(NULL, rows * sizeof(float))
+        self.row_weights = <float*> counted(NULL, rows * sizeof(float))
+        self.sampled = <int32_t*> counted(NULL, rows * sizeof(int32_t))
+        self.capacity = rows
         if self.has_numbers:
-            self.excess = <double*> counted(NULL, n * sizeof(double))
-            self.capacity = n
+            self.excess = <double*> counted(NULL, rows * sizeof(double))
             return 0
-        self.row_labels = <int32_t*> counted(NULL, n * sizeof(int32_t))
+        self.row_labels = <int32_t*> counted(NULL, rows * sizeof(int32_t))
         self.labels = <int32_t*> counted(NULL, most * sizeof(int32_t))
         self.weights = <double*> counted(NULL, most * sizeof(double))
         self.right = <double*> counted(NULL, most * sizeof(double))
@@ -93,7 +98,7 @@ cdef class SplitSearch:
             self.places = <int32_t*> counted(NULL, n_labels * sizeof(int32_t))
             for i in range(n_labels):
                 self.places[i] = -1
-        self.capacity, self.label_capacity = n, n_labels
+        self.label_capacity = n_labels
         return 0
 
     cdef double width(self) noexcept nogil:
@@ -124,36 +129,48 @@ cdef class SplitSearch:
         self.total = self.sum = 0.0
 
     cdef void begin_with(self, const int32_t* slots, int32_t n) noexcept nogil:
-        """Take other rows, and count them."""
+        """Take other rows, at most a chunk, and count them."""
         self.begin(slots, n)
         self.count(0, n)
-        self.centre(0, n)
+        self.centre()
+
+    cdef void begin_with_sample(self, const int32_t* slots, int32_t n, uint64_t word) noexcept nogil:
+        """Take a random one out of each of a chunk of equal parts of the rows, and count them."""
+        cdef int32_t i
+        cdef int64_t first, end = 0
+        for i in range(CHUNK):
+            word = splitmix64(word)
+            first, end = end, <int64_t> n * (i + 1) // CHUNK
+            self.sampled[i] = slots[first + below(word, end - first)]
+        self.begin_with(self.sampled, CHUNK)
 
     cdef void count(self, int32_t first, int32_t end) noexcept nogil:
-        """Count some rows more."""
-        cdef int32_t i
+        """Count a chunk more; what is known of each of its rows takes the place of the last's."""
+        cdef int32_t i, n = end - first
+        cdef const int32_t* slots = &self.slots[first]
         cdef float weight
         cdef double number, origin
-        for i in range(first, end):
-            weight = self.window.weights[self.slots[i]]
+        for i in range(n):
+            weight = self.window.weights[slots[i]]
             self.row_weights[i] = weight
             self.is_weighted |= weight != 1.0
             self.total += weight
         if not self.has_numbers:
-            self._count_labels(first, end)
+            self._count_labels(slots, n)
             return
         # from the first number: large ones may have small differences
         origin = self.window.targets[self.slots[0]]
-        for i in range(first, end):
-            number = self.window.targets[self.slots[i]] - origin
+        for i in range(n):
+            number = self.window.targets[slots[i]] - origin
             self.is_pure &= number == 0.0
             self.excess[i] = number
             self.sum += self.row_weights[i] * number
+        self.mean = origin + self.sum / self.total
 
-    cdef void _count_labels(self, int32_t first, int32_t end) noexcept nogil:
+    cdef void _count_labels(self, const int32_t* slots, int32_t n) noexcept nogil:
         cdef int32_t i, label, place
-        for i in range(first, end):
-            label = self.window.labels[self.slots[i]]
+        for i in range(n):
+            label = self.window.labels[slots[i]]
             place = self._place_of(label)
             if place < 0:
                 place = self.n_labels
@@ -176,14 +193,13 @@ cdef class SplitSearch:
                 return place
         return -1
 
-    cdef void centre(self, int32_t first, int32_t end) noexcept nogil:
+    cdef void centre(self) noexcept nogil:
         """Take numbers from their mean, once all rows are counted."""
         cdef int32_t i
         cdef double mean = self.sum / self.total
         if not self.has_numbers:
             return
-        self.mean = self.window.targets[self.slots[0]] + mean
-        for i in range(first, end):
+        for i in range(self.n):
             self.excess[i] = self.row_weights[i] * (self.excess[i] - mean)
 
     # --------------------------------------------------------------------------- candidates
@@ -194,16 +210,19 @@ cdef class SplitSearch:
         The threshold lies anywhere between the least and the largest value, or between those of
         two rows.
         """
-        if not self.draw(random):
+        if not self._draw(random):
             return False
-        self.gather(0, self.n)
-        if not self.set_threshold(random, is_between_rows):
+        self._gather()
+        if not self._set_threshold(random, is_between_rows):
             return False
-        self.weigh(0, self.n)
-        self.compare()
+        if self.has_numbers:
+            self._weigh_numbers()
+        else:
+            self._weigh_labels()
+        self._compare()
         return True
 
-    cdef bint draw(self, uint64_t* random) noexcept nogil:
+    cdef bint _draw(self, uint64_t* random) noexcept nogil:
         """Choose a column; returns whether there is one."""
         cdef Trial* trial = &self.trial
         cdef uint64_t word = next_random(random)
@@ -233,46 +252,43 @@ cdef class SplitSearch:
                 found, least = column, key
         return found
 
-    cdef void gather(self, int32_t first, int32_t end) noexcept nogil:
-        """Read the values of the column in some rows more."""
+    cdef void _gather(self) noexcept nogil:
+        """Read the values of the column."""
         cdef int32_t i, column = self.trial.column, place = self.window.field_of[column]
         cdef const int32_t* slots = self.slots
         cdef const float* numbers
         cdef const int32_t* codes
         cdef float* values = self.values
-        if first == 0:
-            self.trial.low, self.trial.high = INFINITY, -INFINITY
-            self.trial.n_missing = 0
         if place < 0:
-            for i in range(first, end):
+            for i in range(self.n):
                 values[i] = self.window.list_value(slots[i], column)
         elif self.window.fields[place].column < 0:
             codes = self.window.fields[place].codes
-            for i in range(first, end):
+            for i in range(self.n):
                 values[i] = codes[slots[i]] == column
         else:
             numbers = self.window.fields[place].numbers
-            for i in range(first, end):
+            for i in range(self.n):
                 values[i] = numbers[slots[i]]
-        self._find_range(first, end)
+        self._find_range()
 
-    cdef void _find_range(self, int32_t first, int32_t end) noexcept nogil:
+    cdef void _find_range(self) noexcept nogil:
         """The least and the largest of the values; a missing one is neither."""
-        cdef int32_t i, k, missing = 0, whole = first + (end - first) // 4 * 4
+        cdef int32_t i, k, missing = 0, whole = self.n // 4 * 4
         cdef float low[4]
         cdef float high[4]
         cdef float value
         cdef const float* values = self.values
         for k in range(4):
-            low[k], high[k] = self.trial.low, self.trial.high
+            low[k], high[k] = INFINITY, -INFINITY
         # four at a time, which do not wait for each other
-        for i in range(first, whole, 4):
+        for i in range(0, whole, 4):
             for k in range(4):
                 value = values[i + k]
                 low[k] = value if value < low[k] else low[k]
                 high[k] = value if value > high[k] else high[k]
                 missing += value != value
-        for i in range(whole, end):
+        for i in range(whole, self.n):
             value = values[i]
             low[0] = value if value < low[0] else low[0]
             high[0] = value if value > high[0] else high[0]
@@ -281,9 +297,9 @@ cdef class SplitSearch:
             low[0] = min(low[0], low[k])
             high[0] = max(high[0], high[k])
         self.trial.low, self.trial.high = low[0], high[0]
-        self.trial.n_missing += missing
+        self.trial.n_missing = missing
 
-    cdef bint set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil:
+    cdef bint _set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil:
         """Draw a threshold and a side for what is missing; False where nothing can be split."""
         cdef Trial* trial = &self.trial
         cdef float low = trial.low, high = trial.high
@@ -292,7 +308,6 @@ cdef class SplitSearch:
         cdef uint64_t rows
         cdef int32_t way = 0
         trial.missing_right = False
-        self.clear_sums()
         if trial.n_missing == self.n:
             return False
         if trial.n_missing:
@@ -333,22 +348,8 @@ cdef class SplitSearch:
         if least < largest and FAR_OUT * (<double> largest - least) < <double> high[0] - low[0]:
             low[0], high[0] = least, largest
 
-    cdef void clear_sums(self) noexcept nogil:
-        """Nothing is on the right side yet."""
-        cdef int32_t k
-        self.n_right = self.n_second = 0
-        for k in range(4):
-            self.sums[k] = self.sum_weights[k] = 0.0
-
-    cdef void weigh(self, int32_t first, int32_t end) noexcept nogil:
-        """Let some rows more into the sums of the right side."""
-        if self.has_numbers:
-            self._weigh_numbers(first, end)
-        else:
-            self._weigh_labels(first, end)
-
-    cdef void _weigh_labels(self, int32_t first, int32_t end) noexcept nogil:
-        """Without a jump that is random."""
+    cdef void _weigh_labels(self) noexcept nogil:
+        """What lies on the right, without a jump that is random."""
         cdef int32_t i, side, n_right = 0, n_second = 0
         cdef float value, threshold = self.trial.threshold
         cdef bint missing_right = self.trial.missing_right
@@ -358,24 +359,23 @@ cdef class SplitSearch:
         cdef int32_t* counts = self.counts
         cdef double* right = self.right
         if self.is_weighted or missing_right:
-            for i in range(first, end):
+            for i in range(self.n):
                 value = values[i]
                 side = (value > threshold) | (missing_right & (value != value))
                 right[labels[i]] += side * <double> weights[i]
         elif self.n_labels == 2:
             # nor a place in memory that every row waits for
-            for i in range(first, end):
+            for i in range(self.n):
                 side = values[i] > threshold
                 n_right += side
                 n_second += side & labels[i]
-            self.n_right += n_right
-            self.n_second += n_second
+            self.n_right, self.n_second = n_right, n_second
         else:
-            for i in range(first, end):
+            for i in range(self.n):
                 counts[labels[i]] += values[i] > threshold
 
-    cdef void _weigh_numbers(self, int32_t first, int32_t end) noexcept nogil:
-        cdef int32_t i, k, side, whole = first + (end - first) // 4 * 4
+    cdef void _weigh_numbers(self) noexcept nogil:
+        cdef int32_t i, k, side, whole = self.n // 4 * 4
         cdef float value, threshold = self.trial.threshold
         cdef bint missing_right = self.trial.missing_right
         cdef double sums[4]
@@ -384,14 +384,14 @@ cdef class SplitSearch:
         cdef const float* row_weights = self.row_weights
         cdef const double* excess = self.excess
         for k in range(4):
-            sums[k], weights[k] = self.sums[k], self.sum_weights[k]
-        for i in range(first, whole, 4):
+            sums[k] = weights[k] = 0.0
+        for i in range(0, whole, 4):
             for k in range(4):
                 value = values[i + k]
                 side = (value > threshold) | (missing_right & (value != value))
                 sums[k] += side * excess[i + k]
                 weights[k] += side * row_weights[i + k]
-        for i in range(whole, end):
+        for i in range(whole, self.n):
             value = values[i]
             side = (value > threshold) | (missing_right & (value != value))
             sums[0] += side * excess[i]
@@ -399,7 +399,7 @@ cdef class SplitSearch:
         for k in range(4):
             self.sums[k], self.sum_weights[k] = sums[k], weights[k]
 
-    cdef void compare(self) noexcept nogil:
+    cdef void _compare(self) noexcept nogil:
         """Compare the candidate, whose sides were weighed, with the best."""
         cdef double right_weight = 0.0, score
         if self.has_numbers:
