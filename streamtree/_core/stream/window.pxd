@@ -1,4 +1,4 @@
-"""The most recent rows, by columns: one store for all trees that grow from them."""
+"""The most recent rows: one store for all trees that grow from them."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
@@ -11,8 +11,11 @@ cdef struct Field:
     int32_t column      # of numbers; -1 for categories
     int32_t group       # the feature of the categories, else -1
     uint32_t name       # a hash of the name of the column or feature
-    float* numbers      # by slot
-    int32_t* codes      # by slot: the column of the category, -1 for none
+
+
+cdef union Cell:
+    float number
+    int32_t code        # the column of a category, -1 for none
 
 
 cdef class Window:
@@ -21,8 +24,10 @@ cdef class Window:
     cdef size_t most                    # bytes that it may take
     cdef int32_t capacity               # rows that have a slot
     cdef int64_t size                   # rows that have come
+    cdef Cell* cells                    # by slot, then by field
     cdef Field* fields
     cdef int32_t n_fields
+    cdef int32_t stride                 # fields for which a slot has room
     cdef int32_t* ranked                # the fields by their names: no draw depends on their order
     cdef int32_t* field_of              # by column; -1: its values lie in the lists of the rows
     cdef int32_t n_columns
@@ -38,7 +43,6 @@ cdef class Window:
     cdef float* list_values
     cdef int64_t list_capacity
     cdef int32_t _column_capacity
-    cdef int32_t _field_capacity
     cdef int32_t _group_capacity
     cdef bint _has_targets
 
@@ -50,7 +54,8 @@ cdef class Window:
     cdef int64_t _most_entries(self) noexcept nogil
     cdef int64_t n_entries(self) noexcept nogil
     cdef int _shrink(self, int32_t capacity) except -1 nogil
-    cdef void _move_words(self, int32_t* words, int32_t capacity, int32_t* spare) noexcept nogil
+    cdef void _move_words(self, int32_t* words, int32_t stride, int32_t capacity,
+                          int32_t* spare) noexcept nogil
     cdef void _move_pairs(self, int64_t* pairs, int32_t capacity, int64_t* spare) noexcept nogil
     cdef int _resize(self, int32_t capacity) except -1 nogil
     cdef int _add_columns(self, int32_t size) except -1 nogil
@@ -60,6 +65,7 @@ cdef class Window:
     cdef int _reserve_groups(self, int32_t size) except -1 nogil
     cdef void _drop_lists(self) noexcept nogil
     cdef bint _has_room_for_field(self) except -1 nogil
+    cdef int _reserve_fields(self, int32_t n) except -1 nogil
     cdef int32_t _put_field(self, int32_t column, int32_t group, uint32_t name) except -1 nogil
     cdef int32_t _add_field(self, int32_t column, int32_t group, uint32_t name) except -2 nogil
     cdef void _rank(self, int32_t field) noexcept nogil
@@ -92,11 +98,14 @@ cdef class Window:
         cdef uint32_t age = <uint32_t> self.size - number
         return self.size - age if 0 < age and <int64_t> age <= self.size - self.first() else -1
 
+    cdef inline Cell* cells_of(self, int32_t slot) noexcept nogil:
+        return &self.cells[<Py_ssize_t> slot * self.stride]
+
     cdef inline float value(self, int32_t slot, int32_t column) noexcept nogil:
         """The value of a column in a row, NaN if it is missing."""
         cdef int32_t field = self.field_of[column]
         if field < 0:
             return self.list_value(slot, column)
         if self.fields[field].column >= 0:
-            return self.fields[field].numbers[slot]
-        return 1.0 if self.fields[field].codes[slot] == column else 0.0
+            return self.cells_of(slot)[field].number
+        return 1.0 if self.cells_of(slot)[field].code == column else 0.0

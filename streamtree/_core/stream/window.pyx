@@ -1,8 +1,9 @@
-"""A window of recent rows by columns, in single precision, in a ring.
+"""A window of recent rows, in single precision, in a ring.
 
 Every row has a number, from 0 on, and while it can be read a slot. A column that most rows have is
-a field, an array by slot; so are the categories of one feature. What is left, the words of sparse
-rows, lies in a list for every row.
+a field; so are the categories of one feature. The cells of a row lie side by side, for who looks at
+few rows looks at them by many columns. What is left, the words of sparse rows, lies in a list for
+every row.
 
 Where `most` bytes do not suffice it has fewer rows, and if that were too few, fewer fields. How
 much it takes follows from its state alone.
@@ -12,7 +13,7 @@ cimport cython
 from libc.math cimport NAN
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 from streamtree._core.store.budget cimport counted, give_back, spacious
 from streamtree._core.store.memory cimport regrown
@@ -57,10 +58,7 @@ cdef class Window:
         self.most = <size_t> -1
 
     def __dealloc__(self):
-        cdef int32_t field
-        for field in range(self.n_fields):
-            give_back(self.fields[field].numbers)
-            give_back(self.fields[field].codes)
+        give_back(self.cells)
         give_back(self.fields)
         give_back(self.ranked)
         give_back(self.field_of)
@@ -85,13 +83,13 @@ cdef class Window:
 
     cdef size_t n_bytes(self) noexcept nogil:
         return self.capacity * self._slot_bytes() + self.list_capacity * ENTRY_BYTES + (
-            self._field_capacity * FIELD_BYTES
+            self.stride * FIELD_BYTES
             + (self._column_capacity + self._group_capacity) * sizeof(int32_t)
         )
 
     cdef size_t _slot_bytes(self) noexcept nogil:
         """What a slot takes."""
-        cdef size_t bytes = sizeof(int32_t) + sizeof(float) * (1 + self.n_fields)
+        cdef size_t bytes = sizeof(int32_t) + sizeof(float) + self.stride * sizeof(Cell)
         if self.n_listed_columns:
             bytes += 2 * sizeof(int64_t)
         if self._has_targets:
@@ -104,14 +102,16 @@ cdef class Window:
 
     cdef int32_t most_slots(self, int32_t more_fields) noexcept nogil:
         """The slots for which there is room, with so many fields more; at most all."""
-        cdef int64_t slots
+        cdef int64_t slots, stride = spacious(self.n_fields + more_fields)
         cdef size_t fixed = self.list_capacity * ENTRY_BYTES + (
-            spacious(self.n_fields + more_fields) * FIELD_BYTES
+            stride * FIELD_BYTES
             + (self._column_capacity + self._group_capacity) * sizeof(int32_t)
         )
         if self.most <= fixed:
             return 0
-        slots = (self.most - fixed) // (self._slot_bytes() + more_fields * sizeof(float))
+        slots = (self.most - fixed) // (
+            self._slot_bytes() + (stride - self.stride) * sizeof(Cell)
+        )
         return <int32_t> min(slots, <int64_t> self.full_capacity())
 
     cdef int64_t _most_entries(self) noexcept nogil:
@@ -132,7 +132,7 @@ cdef class Window:
     cdef int push(self, const Row* row, const Example* example) except -1 nogil:
         """Let a row in; the oldest one goes when the window is full."""
         cdef int32_t i, slot, column
-        cdef const Field* field
+        cdef Cell* cells
         if self.size == self.capacity:
             self._resize(max(self.capacity, min(
                 max(self.most_slots(0), <int32_t> LEAST_SLOTS), self.full_capacity(),
@@ -143,19 +143,18 @@ cdef class Window:
         if self.n_listed_columns:
             self._push_list(&row.listed)
         slot = self.slot_of(self.size)
+        cells = self.cells_of(slot)
         for i in range(self.n_fields):
-            field = &self.fields[i]
-            if field.column >= 0:
-                field.numbers[slot] = row.table[field.column]
+            column = self.fields[i].column
+            if column >= 0:
+                cells[i].number = row.table[column]
             else:
-                field.codes[slot] = -1
+                cells[i].code = -1
         if self.n_groups:
             for i in range(<int32_t> row.listed.n):
                 column = row.listed.columns[i]
                 if self.context.groups[column] >= 0 and self.field_of[column] >= 0:
-                    field = &self.fields[self.field_of[column]]
-                    if field.codes != NULL:
-                        field.codes[slot] = column
+                    cells[self.field_of[column]].code = column
         self.labels[slot] = example.label
         if self._has_targets:
             self.targets[slot] = example.targets[0]
@@ -239,15 +238,11 @@ cdef class Window:
 
     cdef int _resize(self, int32_t capacity) except -1 nogil:
         """Take so many slots; rows that have one keep it."""
-        cdef int32_t i
-        cdef Field* field
         self._has_targets = self.context.n_targets > 0
-        for i in range(self.n_fields):
-            field = &self.fields[i]
-            if field.column >= 0:
-                field.numbers = <float*> counted(field.numbers, capacity * sizeof(float))
-            else:
-                field.codes = <int32_t*> counted(field.codes, capacity * sizeof(int32_t))
+        if self.stride:
+            self.cells = <Cell*> counted(
+                self.cells, <size_t> capacity * self.stride * sizeof(Cell)
+            )
         self.labels = <int32_t*> counted(self.labels, capacity * sizeof(int32_t))
         self.weights = <float*> counted(self.weights, capacity * sizeof(float))
         if self._has_targets:
@@ -266,10 +261,9 @@ cdef class Window:
             return 0
         spare = <int64_t*> regrown(NULL, self.capacity * sizeof(int64_t))
         for i in range(self.n_fields):
-            self._move_words(<int32_t*> self.fields[i].numbers, capacity, <int32_t*> spare)
-            self._move_words(self.fields[i].codes, capacity, <int32_t*> spare)
-        self._move_words(self.labels, capacity, <int32_t*> spare)
-        self._move_words(<int32_t*> self.weights, capacity, <int32_t*> spare)
+            self._move_words(&self.cells[i].code, self.stride, capacity, <int32_t*> spare)
+        self._move_words(self.labels, 1, capacity, <int32_t*> spare)
+        self._move_words(<int32_t*> self.weights, 1, capacity, <int32_t*> spare)
         self._move_pairs(<int64_t*> self.targets, capacity, spare)
         self._move_pairs(self.starts, capacity, spare)
         self._move_pairs(self.ends, capacity, spare)
@@ -277,14 +271,15 @@ cdef class Window:
         self.capacity = capacity
         return self._resize(capacity)
 
-    cdef void _move_words(self, int32_t* words, int32_t capacity, int32_t* spare) noexcept nogil:
-        """Lay the values of the rows that stay out for fewer slots."""
-        cdef int64_t row
-        if words == NULL:
-            return
-        for row in range(max(self.first(), self.size - capacity), self.size):
-            spare[row % capacity] = words[self.slot_of(row)]
-        memcpy(words, spare, capacity * sizeof(int32_t))
+    cdef void _move_words(self, int32_t* words, int32_t stride, int32_t capacity,
+                          int32_t* spare) noexcept nogil:
+        """Lay the values of the rows that stay out for fewer slots; they are `stride` apart."""
+        cdef int64_t row, first = max(self.first(), self.size - capacity)
+        cdef int64_t size = stride
+        for row in range(first, self.size):
+            spare[row % capacity] = words[self.slot_of(row) * size]
+        for row in range(first, self.size):
+            words[row % capacity * size] = spare[row % capacity]
 
     cdef void _move_pairs(self, int64_t* pairs, int32_t capacity, int64_t* spare) noexcept nogil:
         """The same for values of eight bytes."""
@@ -418,29 +413,34 @@ cdef class Window:
 
     cdef int32_t _put_field(self, int32_t column, int32_t group,
                             uint32_t name) except -1 nogil:
-        cdef int32_t capacity = <int32_t> spacious(self.n_fields + 1), slot
+        cdef int32_t slot, place = self.n_fields
         cdef int64_t row, birth
-        cdef Field* field
-        if capacity > self._field_capacity:
-            self.fields = <Field*> counted(self.fields, capacity * sizeof(Field))
-            self.ranked = <int32_t*> counted(self.ranked, capacity * sizeof(int32_t))
-            self._field_capacity = capacity
-        field = &self.fields[self.n_fields]
-        field.column, field.group, field.name = column, group, name
-        field.numbers = NULL
-        field.codes = NULL
+        self._reserve_fields(place + 1)
+        self.fields[place] = Field(column, group, name)
         if group >= 0:
-            field.codes = <int32_t*> counted(NULL, self.capacity * sizeof(int32_t))
             for slot in range(self.capacity):
-                field.codes[slot] = -1
+                self.cells_of(slot)[place].code = -1
         else:
-            field.numbers = <float*> counted(NULL, self.capacity * sizeof(float))
             birth = self.context.scaler.columns[column].birth
             for row in range(self.first(), self.size):
-                field.numbers[self.slot_of(row)] = NAN if row < birth else 0.0
+                self.cells_of(self.slot_of(row))[place].number = NAN if row < birth else 0.0
         self.n_fields += 1
         self._rank(self.n_fields - 1)
         return self.n_fields - 1
+
+    cdef int _reserve_fields(self, int32_t n) except -1 nogil:
+        """Make room for n fields; the rows move apart."""
+        cdef Py_ssize_t slot, before = self.stride, stride = spacious(n)
+        if stride <= before:
+            return 0
+        self.fields = <Field*> counted(self.fields, stride * sizeof(Field))
+        self.ranked = <int32_t*> counted(self.ranked, stride * sizeof(int32_t))
+        if self.capacity:
+            self.cells = <Cell*> counted(self.cells, self.capacity * stride * sizeof(Cell))
+        for slot in range(self.capacity - 1, -1, -1):
+            memmove(&self.cells[slot * stride], &self.cells[slot * before], before * sizeof(Cell))
+        self.stride = <int32_t> stride
+        return 0
 
     cdef void _rank(self, int32_t field) noexcept nogil:
         """Put a new field in its place among the others."""
@@ -461,7 +461,7 @@ cdef class Window:
             return False
         for row in range(self.first(), self.size):
             slot = self.slot_of(row)
-            self.fields[field].numbers[slot] = self.list_value(slot, column)
+            self.cells_of(slot)[field].number = self.list_value(slot, column)
         self.field_of[column] = field
         self.n_listed_columns -= 1
         if self.n_listed_columns == 0:
@@ -475,8 +475,12 @@ cdef class Window:
         cdef Py_ssize_t n = self.size - self.first()
         slots = np.arange(self.first(), self.size) % max(self.capacity, 1)
         fields = range(self.n_fields)
-        numbers = [i for i in fields if self.fields[i].column >= 0]
-        categories = [i for i in fields if self.fields[i].column < 0]
+        columns_of = np.array([self.fields[i].column for i in fields], dtype=np.int32)
+        cells = np.empty((n, self.n_fields), dtype=np.float32)
+        if cells.size:
+            cells[:] = np.asarray(
+                <float[:self.capacity, :self.stride]> <float*> self.cells
+            )[slots, :self.n_fields]
         starts, columns, values = self._lists(slots)
         return {
             "size": self.size,
@@ -484,16 +488,10 @@ cdef class Window:
             "capacity": self.capacity,
             "list_capacity": self.list_capacity,
             "field_of": ints(self.field_of, self.n_columns),
-            "columns": np.array([self.fields[i].column for i in fields], dtype=np.int32),
+            "columns": columns_of,
             "groups": np.array([self.fields[i].group for i in fields], dtype=np.int32),
-            "numbers": np.array(
-                [floats(self.fields[i].numbers, self.capacity)[slots] for i in numbers],
-                dtype=np.float32,
-            ).reshape(len(numbers), n),
-            "codes": np.array(
-                [ints(self.fields[i].codes, self.capacity)[slots] for i in categories],
-                dtype=np.int32,
-            ).reshape(len(categories), n),
+            "numbers": np.ascontiguousarray(cells[:, columns_of >= 0].T),
+            "codes": np.ascontiguousarray(cells.view(np.int32)[:, columns_of < 0].T),
             "labels": ints(self.labels, self.capacity)[slots],
             "targets": np.asarray(<double[:self.capacity]> self.targets)[slots]
             if self._has_targets else np.empty(0),
@@ -566,9 +564,9 @@ cdef class Window:
             for row in range(self.first(), size):
                 slot, k = self.slot_of(row), row - self.first()
                 if columns[field] >= 0:
-                    self.fields[field].numbers[slot] = numbers[n_numbers, k]
+                    self.cells_of(slot)[field].number = numbers[n_numbers, k]
                 else:
-                    self.fields[field].codes[slot] = codes[n_categories, k]
+                    self.cells_of(slot)[field].code = codes[n_categories, k]
             n_numbers += columns[field] >= 0
             n_categories += columns[field] < 0
         if self.n_listed_columns:

@@ -80,7 +80,6 @@ cdef class SplitSearch:
     cdef int32_t _place_of(self, int32_t label) noexcept nogil
     cdef void _count_labels(self, const int32_t* slots, int32_t n) noexcept nogil
     cdef int32_t _draw_listed(self, int32_t slot, uint64_t word) noexcept nogil
-    cdef void _find_range(self) noexcept nogil
     cdef void _weigh_labels(self) noexcept nogil
     cdef void _weigh_numbers(self) noexcept nogil
     cdef double _score_labels(self, double* right_weight) noexcept nogil

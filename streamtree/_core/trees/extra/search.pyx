@@ -12,7 +12,11 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from streamtree._core.kernels.rng cimport below, fraction, next_random, splitmix64
 from streamtree._core.store.budget cimport counted, give_back
-from streamtree._core.stream.window cimport Field, Window
+from streamtree._core.stream.window cimport Cell, Field, Window
+
+
+cdef extern from "../../kernels/ranges.h" nogil:
+    int32_t value_range "streamtree_range"(const float* values, int32_t n, float* low, float* high)
 
 
 cdef enum:
@@ -234,7 +238,9 @@ cdef class SplitSearch:
             trial.column = field.column
             if field.column < 0:
                 # one against rest: that of a random row
-                trial.column = field.codes[self.slots[below(next_random(random), self.n)]]
+                trial.column = self.window.cells_of(
+                    self.slots[below(next_random(random), self.n)]
+                )[self.window.ranked[choice]].code
             return trial.column >= 0
         word = next_random(random)
         trial.column = self._draw_listed(self.slots[below(word, self.n)], word)
@@ -256,48 +262,19 @@ cdef class SplitSearch:
         """Read the values of the column."""
         cdef int32_t i, column = self.trial.column, place = self.window.field_of[column]
         cdef const int32_t* slots = self.slots
-        cdef const float* numbers
-        cdef const int32_t* codes
+        cdef const Cell* cells = &self.window.cells[max(place, 0)]
+        cdef Py_ssize_t stride = self.window.stride
         cdef float* values = self.values
         if place < 0:
             for i in range(self.n):
                 values[i] = self.window.list_value(slots[i], column)
         elif self.window.fields[place].column < 0:
-            codes = self.window.fields[place].codes
             for i in range(self.n):
-                values[i] = codes[slots[i]] == column
+                values[i] = cells[slots[i] * stride].code == column
         else:
-            numbers = self.window.fields[place].numbers
             for i in range(self.n):
-                values[i] = numbers[slots[i]]
-        self._find_range()
-
-    cdef void _find_range(self) noexcept nogil:
-        """The least and the largest of the values; a missing one is neither."""
-        cdef int32_t i, k, missing = 0, whole = self.n // 4 * 4
-        cdef float low[4]
-        cdef float high[4]
-        cdef float value
-        cdef const float* values = self.values
-        for k in range(4):
-            low[k], high[k] = INFINITY, -INFINITY
-        # four at a time, which do not wait for each other
-        for i in range(0, whole, 4):
-            for k in range(4):
-                value = values[i + k]
-                low[k] = value if value < low[k] else low[k]
-                high[k] = value if value > high[k] else high[k]
-                missing += value != value
-        for i in range(whole, self.n):
-            value = values[i]
-            low[0] = value if value < low[0] else low[0]
-            high[0] = value if value > high[0] else high[0]
-            missing += value != value
-        for k in range(1, 4):
-            low[0] = min(low[0], low[k])
-            high[0] = max(high[0], high[k])
-        self.trial.low, self.trial.high = low[0], high[0]
-        self.trial.n_missing = missing
+                values[i] = cells[slots[i] * stride].number
+        self.trial.n_missing = value_range(values, self.n, &self.trial.low, &self.trial.high)
 
     cdef bint _set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil:
         """Draw a threshold and a side for what is missing; False where nothing can be split."""
@@ -462,12 +439,16 @@ cdef class SplitSearch:
         cdef int32_t column = self.best.column, place = self.window.field_of[column]
         cdef float value, threshold = self.best.threshold
         cdef bint missing_right = self.best.missing_right
-        cdef const float* numbers = NULL
+        cdef const Cell* cells = NULL
+        cdef Py_ssize_t stride = self.window.stride
         if place >= 0 and self.window.fields[place].column >= 0:
-            numbers = self.window.fields[place].numbers
+            cells = &self.window.cells[place]
         for i in range(first, end):
             slot = slots[i]
-            value = numbers[slot] if numbers != NULL else self.window.value(slot, column)
+            value = (
+                cells[slot * stride].number if cells != NULL
+                else self.window.value(slot, column)
+            )
             side = (value > threshold) | (missing_right & (value != value))
             # without a jump that is random: it is written to both, and stays in one
             right[n_right] = slot
