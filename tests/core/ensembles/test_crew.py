@@ -241,7 +241,7 @@ def test_threads_go_with_the_batch():
     while _thread._count() > before and time.monotonic() < end:
         # the last ones may still be on their way out
         time.sleep(0.001)
-    assert _thread._count() == before
+    assert _thread._count() <= before
 
 
 def test_dicts_are_predicted_by_one_thread():
