@@ -190,7 +190,7 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
 
     >>> model = ExtraTreeClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 91.08%
+    Accuracy: 91.60%
 
     """
 
@@ -230,7 +230,7 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
 
     >>> model = ExtraTreeRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.R2())
-    R2: 0.18895
+    R2: 0.184696
 
     """
 

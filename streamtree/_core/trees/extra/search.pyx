@@ -138,7 +138,8 @@ cdef class SplitSearch:
         self.count(0, n)
         self.centre()
 
-    cdef void begin_with_sample(self, const int32_t* slots, int32_t n, uint64_t word) noexcept nogil:
+    cdef void begin_with_sample(self, const int32_t* slots, int32_t n,
+                                uint64_t word) noexcept nogil:
         """Take a random one out of each of a chunk of equal parts of the rows, and count them."""
         cdef int32_t i
         cdef int64_t first, end = 0
