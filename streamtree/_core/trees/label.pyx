@@ -583,11 +583,16 @@ cdef class LabelTree(Tree):
     # ------------------------------------------------------------------------------ growth
 
     cdef int _begin_groups(self) except -1 nogil:
-        """Begin with one group that knows what the whole tree knows, if there is room."""
+        """Begin with one group that knows what the whole tree knows, if there is room.
+
+        Where there is none for both, the group goes on alone: the other has no place for labels.
+        """
         cdef const ModelState* known = self.leaves.common()
         cdef Node* root = &self.nodes[ROOT]
+        cdef size_t size = model_bytes(&known.model)
+        cdef bint is_alone = not may_grow(2 * size)
         cdef int32_t k
-        if known.n_classes == 0 or not may_grow(2 * model_bytes(&known.model)):
+        if known.n_classes == 0 or not has_room(size):
             return 0
         take_mixture(&root.model, &known.model, known.n_classes, self.context.n_columns)
         for k in range(known.n_classes):
@@ -595,6 +600,9 @@ cdef class LabelTree(Tree):
         for k in range(self.n_records):
             root.stats.weight += self.records[k].weight
         self.has_groups = True
+        if is_alone:
+            self.lead = 1.0
+            self._settle()
         return 0
 
     cdef int _list(self, int32_t node, int32_t label) except -1 nogil:

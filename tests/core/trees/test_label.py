@@ -274,6 +274,22 @@ def test_where_memory_is_short_a_batch_equals_its_rows(max_bytes):
     assert pickle.dumps(batch) == pickle.dumps(loop)
 
 
+def test_without_room_for_both_groups_go_on_without_the_whole_tree():
+    """The whole tree has learned as many labels as it may, of many columns, when others come."""
+    rows, labels = texts(4000, 60, seed=13, n_words=1000)
+    order = np.argsort(np.array(labels) >= 30, kind="stable").tolist()
+    X, y = as_csr([rows[i] for i in order], 1000), np.array(labels)[order]
+    model = LOMTreeClassifier(max_leaf_classes=32, max_bytes=1_600_000)
+    roomy = LOMTreeClassifier(max_leaf_classes=32)
+    for each in (model, roomy):
+        each.learn_many(X, y)
+    assert model._core.tree.is_settled
+    assert model._core.tree.has_groups
+    assert not roomy._core.tree.is_settled
+    assert model._core.n_bytes <= 1_600_000
+    assert np.mean(model.predict_many(X[-300:]) == y[-300:]) > 0.5
+
+
 def test_too_little_memory_is_a_bound_not_an_end():
     rows, labels = texts(3000, 100, seed=15)
     model = LOMTreeClassifier(max_leaf_classes=8, max_bytes=262144)
