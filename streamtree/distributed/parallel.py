@@ -69,7 +69,8 @@ class DataParallel(Shape, Generic[Model]):
     n_workers
         At least 1: the number of replicas.
     merge_rows
-        At least 1: replicas are merged when so many rows were learned by all of them together.
+        At least 1: replicas are merged when so many rows were learned by all of them together. The
+        first so many rows are learned by all of them.
     **options
         `folder`, `checkpoint_rows`, `in_flight`, `resources`, as for `KeyedModels`. Checkpoints are
         made at a merge.
@@ -101,7 +102,7 @@ class DataParallel(Shape, Generic[Model]):
         model: Model,
         n_workers: int = 1,
         *,
-        merge_rows: int = 4000,
+        merge_rows: int = 20_000,
         **options: Unpack[Options],
     ) -> None:
         check_model("model", model)
