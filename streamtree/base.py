@@ -131,7 +131,7 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         super().__setattr__(name, value)
 
     def __getstate__(self) -> dict[str, Any]:
-        snapshot = self._core.snapshot()
+        snapshot = modelfile.with_one_nan(self._core.snapshot())
         packed = {name: _pack(snapshot[name]) for name in self._packed if name in snapshot}
         return {**self.__dict__, "_core": {**snapshot, **packed}}
 

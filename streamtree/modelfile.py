@@ -171,7 +171,7 @@ def decoded(value: Any, depth: int = 0) -> Any:
 def _packed(state: Any, keep: Callable[[str, Any], Any], path: str) -> Any:
     """A state as JSON; `keep` is given its arrays and returns what they go by."""
     if isinstance(state, np.ndarray):
-        return {"array": keep(f"{path}.npy", _with_one_nan(state))}
+        return {"array": keep(f"{path}.npy", with_one_nan(state))}
     if isinstance(state, dict):
         return {"dict": {k: _packed(v, keep, f"{path}/{k}") for k, v in state.items()}}
     if isinstance(state, list):
@@ -179,8 +179,12 @@ def _packed(state: Any, keep: Callable[[str, Any], Any], path: str) -> Any:
     return encoded(state, path)
 
 
-def _with_one_nan(array: Any) -> Any:
-    """The array with all NaN alike: their sign is up to the processor."""
+def with_one_nan(array: Any) -> Any:
+    """An array, or all of a state, with all NaN alike: their sign is up to the processor."""
+    if isinstance(array, dict):
+        return {name: with_one_nan(part) for name, part in array.items()}
+    if not isinstance(array, np.ndarray):
+        return array
     # `...` is the whole of a plain array
     for field in array.dtype.names or (...,):
         values = array[field]
