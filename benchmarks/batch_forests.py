@@ -17,7 +17,9 @@ FIRST, EVERY = 125, 4_000
 def is_due(rows: int) -> bool:
     """Whether a learner is trained again after so many rows."""
     doublings = rows / FIRST
-    return rows % EVERY == 0 or (rows >= FIRST and doublings == 2 ** round(np.log2(doublings)))
+    return rows >= FIRST and (
+        rows % EVERY == 0 or doublings == 2 ** round(np.log2(doublings))
+    )
 
 
 class TrainedAgain:
@@ -31,7 +33,7 @@ class TrainedAgain:
         self.make, self.stream = make, stream
         self.model: Any = None
         self.targets = stream.y
-        self.X = stream.X
+        self.X = stream.X.astype(np.float64)
         if isinstance(self.X, np.ndarray) and np.isnan(self.X).any():
             lowest = np.nanmin(self.X, axis=0, initial=0.0)
             self.X = np.where(np.isnan(self.X), lowest - 1.0, self.X)

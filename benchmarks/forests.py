@@ -106,7 +106,7 @@ def _batches(report: Report, table: Standings, ours: str) -> None:
             name: second_half(results[ours]) - second_half(results[rival])
             for name, results in table.by_set.items()
             if rival in results and results[rival].rows >= min(ROWS, results[rival].of)
-            and not results[ours].failure
+            and not results[ours].failure and not results[rival].failure
         }  # fmt: skip
         if not leads:
             report.goal(f"beside {rival}", "-", None)
