@@ -985,6 +985,7 @@ cdef class LabelTree(Tree):
             check_groups(state["links"], nodes["n_labels"], labels, self.max_classes)
         else:
             require(len(nodes) == 1 and (labels["group"] == -1).all(), "the group of a label")
+            require(nodes["n_labels"][0] == 0, "the labels of a group")
         check_models(state["tests"], range(len(nodes)), n_columns)
         leaves = (left < 0).nonzero()[0].tolist() if has_groups else []
         check_models(state["models"], leaves, n_columns)
