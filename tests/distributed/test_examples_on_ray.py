@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("ray.exceptions", reason="Ray is not installed")
 pytestmark = pytest.mark.slow
+# each starts Ray by itself
+pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
