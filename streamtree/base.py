@@ -1116,7 +1116,7 @@ def check_names(name: str, value: Any) -> tuple[Hashable, ...] | None:
             hash(column)
         except TypeError:
             raise TypeError(f"{name}: {column!r} is not hashable, so it is no name") from None
-    return cast(tuple[Hashable, ...], interned(tuple(value)))
+    return cast(tuple[Hashable, ...], interned(tuple(value))) or None
 
 
 def check_choice(name: str, value: Any, allowed: tuple[str, ...]) -> str:

@@ -363,7 +363,7 @@ def _unshared(members: Any) -> Any:
 class ForestClassifier(_Forest, StreamClassifier):
     """Forest: randomised trees and one tree of each family, pooled by what each is worth.
 
-    The most accurate learner here, for five to ten times the time of a single tree. A row is read,
+    The most accurate learner here, for about ten times the time of a single tree. A row is read,
     scaled and encoded once; every member learns it and says, in the same call, what it would have
     predicted. Members of different kinds err on different rows: randomised trees find how columns
     act together, after few rows; additive leaves, oblique splits and gates find what adds up;

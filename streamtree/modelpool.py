@@ -1,4 +1,4 @@
-"""Models that learned different rows and answer together: a forest of shards."""
+"""Models that learned different rows and answer together: a pool of shards."""
 
 from __future__ import annotations
 

@@ -86,7 +86,8 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         for name in self.model_._get_params():
             # what set_params changed since; a parameter that is fixed says so
             wanted = getattr(self, name)
-            wanted = tuple(wanted) if isinstance(wanted, list) else wanted
+            # as the model keeps it: no names are None
+            wanted = tuple(wanted) or None if isinstance(wanted, (list, tuple)) else wanted
             if comparable(getattr(self.model_, name)) != comparable(wanted):
                 setattr(self.model_, name, wanted)
         self.model_.learn_many(X, y, weights)

@@ -237,14 +237,14 @@ class Crew:
         self.position += n_rows
         return jobs
 
+    def results(self, jobs: Sequence[Job]) -> list[tuple[Any, Exception | None]]:
+        """What the workers said as they learned, and their errors."""
+        return [self.finish(seat, job) for seat, job in zip(self.seats, jobs, strict=True)]
+
     def said(self, jobs: Sequence[Job]) -> list[Any]:
         """What the workers said as they learned; the first error of a worker is raised."""
-        results = [
-            self.finish(seat, job) for seat, job in zip(self.seats, jobs, strict=True)
-        ]
-        for job in jobs:
-            # a part may be learned again, but nobody asks again what was said of it
-            job.result = None
+        results = self.results(jobs)
+        forget_results(jobs)
         for _, error in results:
             if error is not None:
                 raise error
@@ -310,6 +310,12 @@ class Crew:
             seat.actor = None
         if self._own_folder is not None:
             self._own_folder.cleanup()
+
+
+def forget_results(jobs: Sequence[Job]) -> None:
+    """A part may be learned again, but nobody asks again what was said of it."""
+    for job in jobs:
+        job.result = None
 
 
 class _Host:

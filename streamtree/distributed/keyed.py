@@ -17,7 +17,7 @@ from streamtree.base import (
 from streamtree.batches import Batch, label_array, take_rows
 from streamtree.distributed.crew import Job, Options
 from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
-from streamtree.distributed.shape import Shape, as_rows, check_model
+from streamtree.distributed.shape import Shape, as_rows, check_model, repeatable
 from streamtree.distributed.shelf import Shelf
 from streamtree.distributed.worker import Worker
 from streamtree.serialization import from_bytes, to_bytes
@@ -245,6 +245,7 @@ class KeyedModels(Shape, Generic[Model]):
         self, keys: Any, X: Any, y: Any, w: Any = None, *, asks: bool
     ) -> tuple[list[Job], Any]:
         """Check a batch as a model would, and send it; returns the jobs and the order of rows."""
+        y, w = repeatable(y), repeatable(w)
         batch, arguments = self._prototype._prepared(X, y, w)
         weights = arguments[-1]
         order, parts = sorted_by_key(keys, batch.n_rows, len(self._crew.seats))

@@ -10,7 +10,7 @@ import numpy as np
 from streamtree.base import StreamClassifier, StreamModel, check_integer
 from streamtree.batches import Batch, label_array, take_rows
 from streamtree.distributed.crew import Job, Options
-from streamtree.distributed.shape import Shape, as_rows, check_model
+from streamtree.distributed.shape import Shape, as_rows, check_model, repeatable
 from streamtree.distributed.worker import ModelWorker
 from streamtree.merging import FIXED, merge_states
 from streamtree.modelpool import ModelPool, mean_shares
@@ -57,7 +57,7 @@ class DataParallel(Shape, Generic[Model]):
     fixed structure (`NonGreedyTreeClassifier` and its regressors) are merged every `merge_rows`
     rows, see `streamtree.merge`, and go on from there; before that, while their start is grown from
     the first rows, all replicas learn all rows. Other trees grow each in its own way from their
-    share of the rows: a forest of shards, whose probabilities (or numbers) are averaged.
+    share of the rows: a pool of shards, whose probabilities (or numbers) are averaged.
 
     It is an approximation: a replica knows of the others' rows only what the last merge brought.
     The result is the same for any batches, and whatever process dies on the way.
@@ -125,7 +125,7 @@ class DataParallel(Shape, Generic[Model]):
     def test_then_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict rows before they are learned, as a single model does.
 
-        A replica that learns a row has predicted it just before; where there is a forest of shards,
+        A replica that learns a row has predicted it just before; where there is a pool of shards,
         all of them predict the whole batch before it is learned.
 
         Returns
@@ -136,6 +136,7 @@ class DataParallel(Shape, Generic[Model]):
         return self._answer(self._sent(X, y, w, asks=True))
 
     def _sent(self, X: Any, y: Any, w: Any = None, *, asks: bool) -> Any:
+        y, w = repeatable(y), repeatable(w)
         batch, arguments = self._like._prepared(X, y, w)
         weights, n_rows = arguments[-1], batch.n_rows
         targets = as_rows(y, n_rows, self._like)
@@ -239,7 +240,7 @@ class DataParallel(Shape, Generic[Model]):
     def predict_many(self, X: Any) -> Any:
         """Predict rows when all that was sent before is learned.
 
-        The replicas share them out; of a forest of shards all predict all rows.
+        The replicas share them out; of a pool of shards all predict all rows.
         """
         n_rows, n_workers = Batch(X).n_rows, len(self._crew.seats)
         if not self._is_fixed:

@@ -15,7 +15,7 @@ from streamtree.distributed.crew import Crew, Options
 from streamtree.distributed.worker import Worker
 from streamtree.modelfile import encoded
 
-__all__ = ["Shape", "as_rows", "check_model"]
+__all__ = ["Shape", "as_rows", "check_model", "repeatable"]
 
 
 class Shape(abc.ABC):
@@ -120,6 +120,11 @@ def as_rows(y: Any, n_rows: int, model: StreamModel) -> Any:
     array = np.empty(n_rows, dtype=object)
     array[:] = label_list(y, n_rows)
     return array
+
+
+def repeatable(values: Any) -> Any:
+    """Labels, targets or weights that can be read more than once."""
+    return list(values) if isinstance(values, Iterator) else values
 
 
 def check_model(name: str, model: Any, kinds: Any = StreamModel, what: str = "a model") -> None:

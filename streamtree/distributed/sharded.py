@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from streamtree import modelfile
 from streamtree.base import StreamClassifier
-from streamtree.distributed.crew import Job, Options
-from streamtree.distributed.shape import Shape, check_model
-from streamtree.distributed.worker import ModelWorker
+from streamtree.distributed.crew import Job, Options, forget_results
+from streamtree.distributed.shape import Shape, check_model, repeatable
+from streamtree.distributed.worker import ModelWorker, SequenceError
 from streamtree.forest import ForestClassifier, ForestRegressor
 from streamtree.serialization import to_bytes
 
@@ -51,7 +51,10 @@ class ForestWorker(ModelWorker):
         self.model._core.restore(state)
 
     def checkpoint(self, position: int) -> None:
-        modelfile.write(self._path(position), *self.model._file_parts(position))
+        parts = self.model._file_parts(position)
+        modelfile.check_names(parts[2])
+        self.model._core.check_state(parts[2])
+        modelfile.write(self._path(position), *parts)
         self.forget_old()
 
     def load(self, path: Path) -> None:
@@ -175,6 +178,7 @@ class ShardedForest(Shape, Generic[Forest]):
         super().__init__(forest, make_worker, n_workers, options, has_own=True)
         # batches that the driver has not pooled yet
         self._pending: deque[_Sent] = deque()
+        self._is_whole = True   # the driver and the workers know the same batches
 
     @property
     def _own(self) -> ForestWorker:
@@ -196,27 +200,55 @@ class ShardedForest(Shape, Generic[Forest]):
     def _sent(
         self, X: Any, y: Any, w: Any = None, *, proba: bool = False, asks: bool = True
     ) -> _Sent:
+        y, w = repeatable(y), repeatable(w)
         batch, _ = self._own.model._prepared(X, y, w)
+        self._check_whole()
         sent = _Sent(ray.put((X, y, w)), asks, {"proba": True} if proba else {})
         parts = [sent.batch] * len(self._crew.seats)
-        sent.jobs = self._crew.learn(parts, batch.n_rows, is_awaited=True)
+        self._is_whole = False
+        sent.jobs = self._crew.learn(parts, batch.n_rows, is_awaited=asks)
         self._pending.append(sent)
+        self._is_whole = True
         return sent
+
+    def _check_whole(self) -> None:
+        if not self._is_whole:
+            raise SequenceError(
+                "an error or an interrupt came while the forest learned: close it, and go on "
+                "from the last checkpoint"
+            )
 
     def _answer(self, sent: _Sent) -> Any:
         while sent in self._pending:
             self._pool_next()
+        if sent.error is not None:
+            raise sent.error
         return sent.said
 
     def _pool_next(self) -> None:
         """Let the driver learn the next batch, from what the members have said of it."""
-        sent = self._pending.popleft()
-        self._own.hear(self._crew.said(sent.jobs))
-        said = self._own.model.test_then_learn_many(*ray.get(sent.batch), **sent.options)
-        if sent.asks:
-            sent.said = said
+        self._check_whole()
+        sent = self._pending[0]
+        # who is interrupted while it waits may ask again
+        found = self._crew.results(sent.jobs)
+        errors = [error for _, error in found if error is not None]
+        self._is_whole = False
+        if not errors:
+            self._own.hear([said for said, _ in found])
+            said = self._own.model.test_then_learn_many(*ray.get(sent.batch), **sent.options)
+            if sent.asks:
+                sent.said = said
+        elif len(errors) == len(found):
+            # the forest has refused it; `wait` tells who has not asked
+            sent.error = errors[0]
+        else:
+            raise errors[0]
+        forget_results(sent.jobs)
+        self._pending.popleft()
+        self._is_whole = True
 
     def _pool_all(self) -> None:
+        self._check_whole()
         while self._pending:
             self._pool_next()
 
@@ -265,3 +297,4 @@ class _Sent:
         self.options = options
         self.jobs: list[Job] = []
         self.said: Any = None
+        self.error: Exception | None = None

@@ -13,6 +13,7 @@ from streamtree import (
     ForestClassifier,
     ForestRegressor,
     ModelTreeClassifier,
+    SelfTerminatingTreeClassifier,
     SoftTreeRegressor,
 )
 from streamtree.serialization import to_bytes
@@ -20,6 +21,7 @@ from streamtree.serialization import to_bytes
 pytest.importorskip("ray.exceptions", reason="Ray is not installed")
 
 from streamtree.distributed import ShardedForest
+from streamtree.distributed.worker import SequenceError
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -114,3 +116,54 @@ def test_what_cannot_be_learned_is_refused():
         one = forest.clone()
         one.learn_many(X, y)
         assert to_bytes(sharded.model()) == to_bytes(one)
+
+
+def test_what_members_refuse_is_told_to_who_sent_it():
+    X, y = stream(400)
+    labels = (X[:, 0] > 0).tolist()
+    hinge = SelfTerminatingTreeClassifier(loss="hinge")
+    forest = ForestClassifier(2, ("extra", hinge), window=200)
+    one = forest.clone()
+    with ShardedForest(forest, 2) as sharded:
+        sharded.learn_many(X[:200], iter(labels[:200]))
+        sharded.learn_many(X[200:300], y[200:300])
+        said = sharded.test_then_learn_many(X[300:], labels[300:])
+        with pytest.raises(ValueError, match="a third label"):
+            sharded.wait()
+        with pytest.raises(ValueError, match="a third label"):
+            sharded.test_then_learn_many(X[200:300], y[200:300])
+        one.learn_many(X[:200], labels[:200])
+        assert said.tolist() == one.test_then_learn_many(X[300:], labels[300:]).tolist()
+        assert to_bytes(sharded.model()) == to_bytes(one)
+
+
+def test_an_interrupt_is_harmless_or_known(monkeypatch, tmp_path):
+    X, y = stream(400)
+    forest = ForestClassifier(2, ("extra", "model"), window=200)
+    one = forest.clone()
+    one.learn_many(X[:300], y[:300])
+    with ShardedForest(forest, 2, folder=tmp_path) as sharded:
+        sharded.learn_many(X[:200], y[:200])
+        with monkeypatch.context() as patched:
+            patched.setattr(sharded._crew, "results", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                # while it waits
+                sharded.checkpoint()
+        sharded.learn_many(X[200:300], y[200:300])
+        assert to_bytes(sharded.model()) == to_bytes(one)
+        sharded.checkpoint()
+        with monkeypatch.context() as patched:
+            patched.setattr(sharded._own, "hear", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                # while it learns
+                sharded.test_then_learn_many(X[300:], y[300:])
+        for call in (sharded.checkpoint, sharded.model, lambda: sharded.predict_many(X)):
+            with pytest.raises(SequenceError, match="go on from the last checkpoint"):
+                call()
+    with ShardedForest(forest, 2, folder=tmp_path) as sharded:
+        assert sharded.position == 300
+        assert to_bytes(sharded.model()) == to_bytes(one)
+
+
+def interrupted(*arguments):
+    raise KeyboardInterrupt

@@ -100,6 +100,33 @@ def test_equal_numbers_are_one_category_and_missing_ones_none():
     np.testing.assert_equal(state_of(model), before)
 
 
+def test_a_missing_value_says_nothing_of_the_next_number():
+    name = "the postal code of the sender"
+    # no name is left but those that columns share
+    model = ModelTreeClassifier(max_bytes=2**18, nominal_attributes=[name])
+    for i in range(3000):
+        model.learn_one({name: i % 5, f"name {i}": 1.0}, i % 5 % 2)
+    # and where it was a column of numbers before
+    numeric = ModelTreeClassifier()
+    for i in range(100):
+        numeric.learn_one({name: float(i % 5)}, i % 5 % 2)
+    numeric = numeric.clone({"nominal_attributes": [name]}, include_attributes=True)
+    for one in (model, numeric):
+        before = [one.predict_proba_one({name: value}) for value in (3, "3")]
+        assert before[0] == before[1]
+        one.predict_one({name: math.nan})
+        assert one.predict_proba_one({name: 3}) == before[0]
+
+
+def test_no_names_are_none():
+    model = ModelTreeClassifier(nominal_attributes=[])
+    assert model.nominal_attributes is None
+    assert model.clone().nominal_attributes is None
+    classifier = wrapped.ModelTreeClassifier(nominal_attributes=[])
+    for _ in range(2):
+        classifier.partial_fit([[1.0], [2.0]], [0, 1], classes=[0, 1])
+
+
 def test_categories_of_pandas_are_called_alike():
     values = pd.Series([2.0, 1.0, 2.0, None])
     model = ModelTreeClassifier()

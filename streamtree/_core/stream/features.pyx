@@ -460,15 +460,15 @@ cdef class FeatureIndex:
                           bint is_text, bint keep_new) except -2:
         """The column of an entry that did not stand here last time, see `_column`."""
         cdef bint is_present = not isnan(number[0])
-        cdef bint is_nominal = is_present and not is_text and key in self.nominal
+        cdef bint is_named = not is_text and key in self.nominal
         cdef int32_t column
-        if is_nominal:
+        if is_named and is_present:
             value, number[0] = category_text(value), 1.0
         elif not is_text:
             value = None
         column = self._column(key, value, keep_new and is_present)
-        # a number is not looked at again: another one under the name is another category
-        if column >= 0 and not is_nominal:
+        # another number under the name of a nominal column is another category
+        if column >= 0 and not is_named:
             self._remember(place, <PyObject*> key, <PyObject*> value if is_text else NULL, column)
         return column
 

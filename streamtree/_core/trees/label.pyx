@@ -23,7 +23,7 @@ from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, AdditiveModel, Parts, by_column, exported_model, free_model, import_model,
     model_bytes, part_records,
 )
-from streamtree._core.leaves.explanation cimport Explanation, pushing, softmax_parts
+from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.mixture cimport MixtureLeaves, ModelState
 from streamtree._core.leaves.softmax cimport (
     StepSize, label_shares, make_room, side_score, step_labels, step_side, take_mixture, take_part,
@@ -70,6 +70,8 @@ cdef double RELATIVE_RATE = 1.4
 cdef double SQUARE_OFFSET = 0.1
 # added to the mean squared norm of the rows, by which rates are divided
 cdef double NORM_OFFSET = 4.0
+# rates beyond this are of no use, and steps stay within single precision
+cdef double MOST_RATE = 1e6
 # An example of more weight counts as one of this: squares stay within single precision.
 cdef double MOST_WEIGHT = 1e6
 
@@ -524,7 +526,7 @@ cdef class LabelTree(Tree):
 
     cdef inline StepSize _step_size(self, double rate, double weight) noexcept nogil:
         cdef StepSize size
-        size.rate = <float> (rate / (self.mean_norm + NORM_OFFSET))
+        size.rate = <float> min(rate / (self.mean_norm + NORM_OFFSET), MOST_RATE)
         # weights of another scale are to take the same steps; no root of nothing for tiny ones
         size.offset = <float> (SQUARE_OFFSET * weight * weight + 1e-30)
         return size
@@ -852,12 +854,6 @@ cdef class LabelTree(Tree):
         else:
             label_shares(model, parts, width, unused)
         return by_column(parts, part_records(model, parts, width) * values)
-
-    cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
-        cdef Parts parts
-        self._look_at(&parts, row, scratch)
-        _, columns, sums = self._column_scores(&self.nodes[node].test, &parts, 1)
-        return columns, pushing(sums[:, 0], score > 0.0)
 
     # ------------------------------------------------------------------------------- state
 

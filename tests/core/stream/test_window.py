@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import scipy.sparse as sp
 
-from streamtree import ExtraTreeClassifier
+from streamtree import ExtraTreeClassifier, ExtraTreeRegressor
 from streamtree._core.stream.features import Category
 
 
@@ -94,3 +94,22 @@ def test_a_column_that_most_rows_have_leaves_the_lists():
     assert (window["field_of"] == -1).sum() == 6
     assert window["field_of"][names.index("often")] >= 0
     assert cells_of(model, "often")[-50:].tolist() == [i + 0.5 for i in range(250, 300)]
+
+
+def test_lists_may_end_while_a_tree_grows():
+    """Columns that were in few rows become dense: the last list goes with the last of them."""
+    rng = np.random.default_rng(0)
+    model = ExtraTreeRegressor(window=2000)
+    for i in range(500):
+        x = {f"dense {j}": value for j, value in enumerate(rng.normal(size=70).tolist())}
+        x.update({
+            f"later {j}": value for j, value in enumerate(rng.normal(size=60).tolist())
+            if i >= 300 or i == 5 or rng.random() < 0.2
+        })  # fmt: skip
+        if i == 5 or i >= 350 or i % 25 == 0:
+            x["last"] = float(rng.normal())
+        model.learn_one(x, x["dense 0"] + x["dense 1"])
+        if i % 100 == 99:
+            copy = pickle.loads(pickle.dumps(model))
+    assert (window_of(model)["field_of"] >= 0).all()
+    assert pickle.dumps(copy) == pickle.dumps(model)

@@ -12,9 +12,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from reference.labeltree import ReferenceLabelTree
 from scipy import sparse
+from support.estimators import state_of
 from support.strategies import streams
 
 from streamtree import LOMTreeClassifier, diagnostics
+from streamtree.serialization import from_bytes, to_bytes
 
 
 def texts(n, n_labels, seed, n_words=120):
@@ -414,6 +416,31 @@ def test_damaged_states_are_refused():
             LOMTreeClassifier(max_leaf_classes=8)._core.check_state(bad)
         n_tried += bool(what)
     assert n_tried > 15
+
+
+def test_models_of_a_state_may_have_room_for_more_labels():
+    rows, labels = texts(300, 6, seed=21)
+    model = learned(rows, labels, max_leaf_classes=6)
+    state = model.snapshot()
+    for saved in state["tree"]["whole"][0]["leaves"]["models"]:
+        saved["stride"] = 256
+        for part in ("linear", "knots"):
+            n_records = len(saved[part]["keys"])
+            saved[part]["records"] = np.ones((n_records, 2 * 256 + 2), dtype=np.float32)
+    other = LOMTreeClassifier(max_leaf_classes=6)
+    other._core.check_state(state)
+    other._core.restore(state)
+    for label in (*range(6, 40), *labels):
+        other.learn_one(as_dict(rows[label % 300]), label)
+    other._core.check_state(other.snapshot())
+
+
+@pytest.mark.parametrize("learning_rate", [1e20, 1e300])
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_no_rate_is_too_large_for_a_file(learning_rate, loss):
+    rows, labels = texts(700, 40, seed=21)
+    model = learned(rows, labels, max_leaf_classes=8, learning_rate=learning_rate, loss=loss)
+    np.testing.assert_equal(state_of(from_bytes(to_bytes(model))), state_of(model))
 
 
 @pytest.mark.parametrize("n", [60, 300, 700])

@@ -81,7 +81,8 @@ cdef class Growth:
     cdef int32_t n_left         # of these rows, while they are divided
     cdef int32_t n_tried        # candidates of it that split its rows
     cdef int32_t n_drawn
-    cdef int32_t n_wanted       # how many of these are enough
+    cdef int32_t n_wanted       # how many of these are enough, for so many columns
+    cdef double width
     cdef bint is_begun          # the search knows its rows
     cdef uint64_t word          # that its sample is drawn by
 
@@ -109,7 +110,6 @@ cdef class Growth:
     cdef int _push(self, int32_t node, int32_t begin, int32_t end) except -1 nogil
     cdef int drop(self) except -1 nogil
     cdef void _release(self) noexcept nogil
-    cdef size_t n_bytes(self) noexcept nogil
     cdef GrowthRecord _record(self) noexcept nogil
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

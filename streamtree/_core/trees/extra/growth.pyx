@@ -56,12 +56,6 @@ cdef class Growth:
     def __dealloc__(self):
         self._release()
 
-    cdef size_t n_bytes(self) noexcept nogil:
-        return (
-            self.shadow.n_bytes() + self.search.n_bytes()
-            + self.n * 2 * sizeof(int32_t) + self.stack_capacity * sizeof(Pending)
-        )
-
     cdef void _release(self) noexcept nogil:
         give_back(self.slots)
         give_back(self.right)
@@ -169,6 +163,9 @@ cdef class Growth:
             self._open()
         if not self.is_begun:
             self._resume()
+        if self.search.width() != self.width:
+            self.width = self.search.width()
+            self.n_wanted = self.n_candidates()
         if self.stage == COUNTING:
             return COUNT * self._chunk()
         if self.stage == SAMPLING:
@@ -244,6 +241,11 @@ cdef class Growth:
         self.done = end
         if at.begin + end < at.end:
             return 0
+        if self.n_left == 0 or self.n_left == end:
+            # only a state that nobody saved has a candidate that divides nothing
+            memcpy(&self.slots[at.begin + self.n_left], self.right,
+                   (end - self.n_left) * sizeof(int32_t))
+            return self._close()
         middle = at.begin + self.n_left
         memcpy(&self.slots[middle], self.right, (at.end - middle) * sizeof(int32_t))
         end = self.shadow.split(at.node, best.column, best.threshold, best.missing_right)
@@ -259,7 +261,6 @@ cdef class Growth:
         self.n_tried = self.n_drawn = self.done = 0
         self.stage = COUNTING
         self.is_begun = True
-        self.n_wanted = self.n_candidates()
         self.search.begin(&self.slots[self.at.begin], self.at.end - self.at.begin)
 
     cdef int _resume(self) except -1 nogil:
@@ -267,7 +268,6 @@ cdef class Growth:
         cdef Candidate best = self.search.best
         cdef int32_t n = self.at.end - self.at.begin, first = 0
         self.is_begun = True
-        self.n_wanted = self.n_candidates()
         self.search.begin(&self.slots[self.at.begin], n)
         if self.stage == COUNTING:
             n = self.done

@@ -42,7 +42,6 @@ cdef class SplitSearch:
     cdef double total           # their weight
     cdef double sum             # of their numbers, from that of the first row
     cdef double mean
-    cdef int32_t n_columns      # that a row has, in the mean
     cdef bint is_pure           # nothing is to be told apart
     cdef bint is_done           # nothing can be better than the best
     cdef bint is_weighted       # not all weights are 1
@@ -88,4 +87,3 @@ cdef class SplitSearch:
     cdef int32_t divide(self, int32_t* slots, int32_t* right, int32_t first, int32_t end,
                         int32_t n_left) noexcept nogil
     cdef void release(self) noexcept nogil
-    cdef size_t n_bytes(self) noexcept nogil

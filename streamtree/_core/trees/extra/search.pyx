@@ -76,9 +76,6 @@ cdef class SplitSearch:
         self.values = self.row_weights = NULL
         self.capacity = self.label_capacity = self.n_labels = 0
 
-    cdef size_t n_bytes(self) noexcept nogil:
-        return search_bytes(self.capacity, self.label_capacity, self.has_numbers)
-
     cdef int reserve(self, int32_t n, int32_t n_labels) except -1 nogil:
         """Make room for n rows of labels below `n_labels`; what was counted is lost."""
         cdef int32_t i, most = min(n, n_labels), rows = min(n, <int32_t> CHUNK)
@@ -129,7 +126,6 @@ cdef class SplitSearch:
         self.best.score = -INFINITY
         self.is_done = self.is_weighted = False
         self.is_pure = True
-        self.n_columns = <int32_t> (self.width() + 0.5)
         self.total = self.sum = 0.0
 
     cdef void begin_with(self, const int32_t* slots, int32_t n) noexcept nogil:
@@ -231,7 +227,8 @@ cdef class SplitSearch:
         """Choose a column; returns whether there is one."""
         cdef Trial* trial = &self.trial
         cdef uint64_t word = next_random(random)
-        cdef int32_t choice = <int32_t> below(word, self.n_columns)
+        # as many as there are now: fields and lists change while a node is at hand
+        cdef int32_t choice = <int32_t> below(word, <int32_t> (self.width() + 0.5))
         cdef const Field* field
         trial.word = word
         if choice < self.window.n_fields:
