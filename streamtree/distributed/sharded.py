@@ -64,27 +64,24 @@ class ForestWorker(ModelWorker):
 
     def learn_part(self, part: Any) -> Any:
         X, y, w = part
+        batch, arguments = self.model._prepared(X, y, w)
         n_new = 0
         if isinstance(self.model, StreamClassifier):
-            _, (_, _, _, labels, _) = self.model._prepared(X, y, w)
-            n_new = len(set(labels) - set(self.model.labels))
-        said = self._room(X, n_new)
+            n_new = len(set(arguments[3]) - set(self.model.labels))
+        said = self._room(batch.n_rows, n_new)
         self.model.test_then_learn_many(X, y, w)
         return self._told(said)
 
     def ask(self, question: str, part: Any) -> Any:
         if question == "members":
             return self.model.snapshot()["tree"]["members"]
-        if question == "said":
-            said = self._room(part, 0)
-            self.model.predict_many(part)
-            return self._told(said)
-        return super().ask(question, part)
+        said = self._room(self.model._batch(part).n_rows, 0)
+        self.model.predict_many(part)
+        return self._told(said)
 
-    def _room(self, X: Any, n_new: int) -> Array:
+    def _room(self, n_rows: int, n_new: int) -> Array:
         """Where the members here write what they say of rows, and perhaps of new labels."""
-        n_outputs = n_new + self._n_outputs
-        said = np.zeros((self.model._batch(X).n_rows, n_outputs, len(self._here)))
+        said = np.zeros((n_rows, n_new + self._n_outputs, len(self._here)))
         self._exchange.begin(said)
         return said
 
