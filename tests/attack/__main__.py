@@ -5,7 +5,7 @@ import faulthandler
 import importlib
 import time
 
-ATTACKS = ("streams", "malformed", "files", "kills", "interrupts", "crowds")
+ATTACKS = ("streams", "malformed", "files", "kills", "interrupts", "crowds", "soak")
 
 if __name__ == "__main__":
     faulthandler.enable()

@@ -7,14 +7,12 @@ from support.estimators import NAMES
 from support.isolated import run_isolated
 from support.marks import first_quick
 
-from attack.__main__ import ATTACKS
-
 QUICK = {
     "streams": 5, "malformed": 150, "files": 80, "kills": 11, "interrupts": 11, "crowds": 3,
 }  # fmt: skip
 FULL = {
     "streams": 20_000, "malformed": 10_000, "files": 20_000, "kills": 300, "interrupts": 200,
-    "crowds": 110,
+    "crowds": 110, "soak": 100_000_000,
 }  # fmt: skip
 # seeds of what went wrong once, and is not covered by a test of its own
 FOUND = [("streams", 91015, "LOMTreeClassifier")]
@@ -25,7 +23,7 @@ def attacked(name, n, seed, only=None, timeout=120):
     return run_isolated(code, timeout=timeout)
 
 
-@pytest.mark.parametrize("name", first_quick(ATTACKS))
+@pytest.mark.parametrize("name", first_quick(QUICK))
 def test_a_few(name):
     print(attacked(name, QUICK[name], seed=5))
 
@@ -36,7 +34,7 @@ def test_what_was_found_is_mended(name, seed, only):
 
 
 @pytest.mark.attack
-@pytest.mark.parametrize("name", [name for name in ATTACKS if name != "streams"])
+@pytest.mark.parametrize("name", [name for name in QUICK if name != "streams"])
 def test_all(name):
     said = attacked(name, FULL[name], seed=1000, timeout=7200)
     print(said)
@@ -46,6 +44,7 @@ def test_all(name):
 
 
 @pytest.mark.attack
+@pytest.mark.parametrize("name", ["streams", "soak"])
 @pytest.mark.parametrize("estimator", NAMES)
-def test_all_streams(estimator):
-    print(attacked("streams", FULL["streams"], 1000, estimator, timeout=7200))
+def test_all_of_one(name, estimator):
+    print(attacked(name, FULL[name], 1000, estimator, timeout=7200))
