@@ -1,11 +1,15 @@
 """A bound on memory under floods of names, categories and labels, and what is left of accuracy."""
 
+import pickle
 import sys
 from contextlib import suppress
 
 import numpy as np
+import pandas as pd
 import pytest
 from support.estimators import ESTIMATORS
+
+from streamtree import SoftTreeRegressor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* ha(s|ve) (had|come)")
 BOUNDED = [kind for kind in ESTIMATORS if "max_bytes" in kind()._get_params()]
@@ -49,3 +53,22 @@ def test_floods_stay_within_max_bytes_and_leave_most_of_the_accuracy(estimator):
     score, largest = hits_and_size(estimator, floods=True)
     assert largest <= 1.1 * MAX_BYTES
     assert score > calm - 0.1
+
+
+def test_names_that_share_columns_are_the_same_in_frames_and_dicts():
+    """Names begin in any row, find room or do not, and cells are missing, NaN or zero."""
+    rng = np.random.default_rng(2)
+    n, names = 60, [f"column {i}" for i in range(200)]
+    X = rng.normal(size=(n, len(names)))
+    X[np.arange(n)[:, None] < rng.integers(20, size=len(names))] = np.nan
+    X[rng.random(X.shape) < 0.5] = np.nan
+    X[rng.random(X.shape) < 0.1] = 0.0
+    y = rng.normal(size=n)
+    batch, loop = (SoftTreeRegressor(max_bytes=2**18) for _ in range(2))
+    batch.learn_many(pd.DataFrame(X, columns=names), y)
+    for i, cells in enumerate(X.tolist()):
+        row = dict(zip(names, cells, strict=True))
+        some = {name: cell for name, cell in row.items() if cell == cell}
+        loop.learn_one(some if i % 2 else row, y[i])
+    assert pickle.dumps(batch) == pickle.dumps(loop)
+    assert len(batch.snapshot()["features"]) < len(names)

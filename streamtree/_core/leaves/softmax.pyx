@@ -11,7 +11,7 @@ from streamtree._core.store.tables cimport Table, table_insert, table_reserve
 from streamtree._core.stream.encoding cimport KNOTS
 
 from streamtree._core.leaves.additive import check_model
-from streamtree._core.store.state import check_finite, require
+from streamtree._core.store.state import check_finite
 
 cdef extern from "../kernels/additive.h":
     void softmax "streamtree_softmax"(

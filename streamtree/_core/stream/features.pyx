@@ -193,6 +193,11 @@ cdef inline double value_as_number(
     return as_number(<object> key, <object> value)
 
 
+cdef inline int said_by(double value) noexcept nogil:
+    """How much a cell says: nothing if it is missing, a little if it is zero."""
+    return (value == value) + (value < 0.0 or value > 0.0)
+
+
 @cython.final
 cdef class FeatureIndex:
     """An append-only map from feature names to the column numbers 0, 1, 2, ..."""
@@ -331,7 +336,7 @@ cdef class FeatureIndex:
 
     cdef object place_for(self, object name):
         """The name itself, if it has or finds room, or the column that it shares with others."""
-        if self.find(name) >= 0 or self.admits(name):
+        if type(name) is Shared or self.find(name) >= 0 or self.admits(name):
             return name
         return self._shared_name(name)
 
@@ -351,31 +356,40 @@ cdef class FeatureIndex:
         return 0
 
     cdef int merge(self, RowBuffer row) except -1 nogil:
-        """Make one value, their sum, of those that share a column; a row lists it once."""
-        cdef Py_ssize_t i, n = 0
+        """Make one value, their sum, of those that share a column; a row lists it once.
+
+        Its place is that of the first of them that is a value, or else a zero: what a row leaves
+        out and what it lists as missing or as zero is to make no difference.
+        """
+        cdef Py_ssize_t i, size = 0, n = 0
         cdef int32_t column
         cdef int32_t* marks             # where the row has a column, counted from 1
-        cdef double* value
+        cdef double value
+        cdef double* held
         row.reserve_marks(self._capacity)
         marks = row.marks
         for i in range(row.n):
-            column = row.columns[i]
+            column, value = row.columns[i], row.values[i]
             if column >= 0 and self.codes[column].is_shared:
                 if marks[column]:
-                    value = &row.values[marks[column] - 1]
-                    if isnan(value[0]):
-                        value[0] = row.values[i]
-                    elif not isnan(row.values[i]):
-                        value[0] = min(max(value[0] + row.values[i], -DBL_MAX), DBL_MAX)
-                    continue
-                marks[column] = <int32_t> n + 1
+                    held = &row.values[marks[column] - 1]
+                    if said_by(value) <= said_by(held[0]):
+                        if not isnan(value):
+                            held[0] = min(max(held[0] + value, -DBL_MAX), DBL_MAX)
+                        continue
+                    row.columns[marks[column] - 1] = -1
+                marks[column] = <int32_t> size + 1
+            row.columns[size] = column
+            row.values[size] = value
+            size += 1
+        for i in range(size):
+            column = row.columns[i]
+            if column >= 0:
+                marks[column] = 0
             row.columns[n] = column
             row.values[n] = row.values[i]
-            n += 1
+            n += column != -1
         row.n = n
-        for i in range(n):
-            if row.columns[i] >= 0:
-                marks[row.columns[i]] = 0
         return 0
 
     cdef int truncate(self, Py_ssize_t size) except -1:
