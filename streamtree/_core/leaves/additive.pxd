@@ -18,6 +18,9 @@ cpdef enum:
     RATES = 2           # models side by side, one for each learning rate
     MOST_CLASSES = 256
 
+cdef enum:
+    UNMET = -10_000     # the score of a place without a label, the bias of a class not met
+
 
 cdef struct AdditiveModel:
     Table linear        # column + 1, 0 for the bias -> record

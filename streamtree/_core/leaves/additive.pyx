@@ -16,7 +16,6 @@ import numpy as np
 from streamtree._core.store.state import check_finite, require
 from streamtree._core.store.tables import check_tables
 
-cdef float UNMET = -1e4
 
 cdef enum:
     LEAST_SHOWN = 4         # values of a column that is not forgotten where memory is short

@@ -19,7 +19,7 @@ from streamtree._core.splits.histograms cimport (
     Histogram, LeafStatistics, Statistics, find_bin, find_histogram,
 )
 from streamtree._core.splits.scoretest cimport Residuals
-from streamtree._core.store.budget cimport counted, counted_zeros, give_back, has_room
+from streamtree._core.store.budget cimport counted, counted_room, counted_zeros, give_back, has_room
 from streamtree._core.store.tables cimport map_bytes, map_find, map_put, table_free
 from streamtree._core.stream.row cimport (
     LISTED, STANDARD, Example, Prediction, Row, Scratch, View,
@@ -168,14 +168,12 @@ cdef class HistogramLeaves(LeafModels):
 
     # -------------------------------------------------------------------------- memory
 
-    cdef int reserve(self, int32_t capacity) except -1 nogil:
-        if capacity > self.capacity:
-            self.models = <LinearModel**> counted(self.models, capacity * sizeof(LinearModel*))
-            memset(&self.models[self.capacity], 0,
-                   (capacity - self.capacity) * sizeof(LinearModel*))
-            self.capacity = capacity
+    cdef int reserve(self, int32_t n) except -1 nogil:
+        self.models = <LinearModel**> counted_room(
+            self.models, &self.capacity, n, sizeof(LinearModel*)
+        )
         if self.is_owner:
-            self.statistics.reserve(capacity)
+            self.statistics.reserve(n)
         return 0
 
     cdef int open(self, int32_t node) except -1 nogil:

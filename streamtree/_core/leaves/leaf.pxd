@@ -16,7 +16,7 @@ cdef class LeafModels:
     cdef double tree_number
 
     cdef int bind(self, Context context) except -1
-    cdef int reserve(self, int32_t capacity) except -1 nogil
+    cdef int reserve(self, int32_t n) except -1 nogil
     cdef int open(self, int32_t node) except -1 nogil
     cdef int clone(self, int32_t node, int32_t child) except -1 nogil
     cdef void clear(self, int32_t node) noexcept nogil

@@ -29,7 +29,7 @@ cdef class LeafModels:
         self.context = context
         return 0
 
-    cdef int reserve(self, int32_t capacity) except -1 nogil:
+    cdef int reserve(self, int32_t n) except -1 nogil:
         """Make room for the models of so many nodes."""
         raise NotImplementedError
 

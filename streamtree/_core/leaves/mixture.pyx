@@ -11,9 +11,9 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from streamtree._core.leaves.additive cimport (
-    MOST_CLASSES, RATES, AdditiveModel, AdditiveStep, Parts, add_parts, by_column, clone_model,
-    exported_model, find_parts, free_model, has_met, import_model, make_parts, meet, model_bytes,
-    part_records, train_parts,
+    MOST_CLASSES, RATES, UNMET, AdditiveModel, AdditiveStep, Parts, add_parts, by_column,
+    clone_model, exported_model, find_parts, free_model, has_met, import_model, make_parts, meet,
+    model_bytes, part_records, train_parts,
 )
 from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.leaf cimport LeafModels
@@ -23,7 +23,7 @@ from streamtree._core.leaves.naivebayes cimport (
 )
 from streamtree._core.splits.scoretest cimport Residuals
 from streamtree._core.store.budget cimport (
-    bytes_allowed, counted, counted_zeros, give_back, has_room, spacious,
+    bytes_allowed, counted, counted_room, counted_zeros, give_back, has_room, spacious,
 )
 from streamtree._core.store.tables cimport (
     TableExport, import_table, map_bytes, map_find, map_put, table_bytes, table_find, table_free,
@@ -73,8 +73,6 @@ cdef double NORM_OFFSET = 4.0
 cdef float FADING = 0.98
 cdef float TEMPERATURE = 0.3
 cdef float LEAST_PROBABILITY = 1e-3
-# the score of a class that a model leaves out
-cdef double UNMET = -1e4
 # of a row that is worth learning
 cdef float LEAST_ERROR = 0.07
 # An example of more weight counts as one of this: squares stay within single precision.
@@ -111,14 +109,10 @@ cdef class MixtureLeaves(LeafModels):
     cdef size_t bytes_of(self, int32_t node) noexcept nogil:
         return model_bytes(&self.states[node].model) if self.states[node] != NULL else 0
 
-    cdef int reserve(self, int32_t capacity) except -1 nogil:
-        if capacity <= self.capacity:
-            return 0
-        self.states = <ModelState**> counted(self.states, capacity * sizeof(ModelState*))
-        memset(
-            &self.states[self.capacity], 0, (capacity - self.capacity) * sizeof(ModelState*)
+    cdef int reserve(self, int32_t n) except -1 nogil:
+        self.states = <ModelState**> counted_room(
+            self.states, &self.capacity, n, sizeof(ModelState*)
         )
-        self.capacity = capacity
         return 0
 
     cdef int open(self, int32_t node) except -1 nogil:

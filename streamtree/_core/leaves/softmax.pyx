@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from streamtree._core.leaves.additive cimport (
-    MOST_CLASSES, RATES, AdditiveModel, Parts, add_parts, add_table, clone_model, find_parts,
+    MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_parts, add_table, clone_model, find_parts,
     free_model, make_parts, record_width, widen_tables,
 )
 from streamtree._core.store.tables cimport Table, table_insert, table_reserve
@@ -21,9 +21,6 @@ cdef extern from "../kernels/additive.h":
         float* records, size_t width, int apart, const int32_t* slots, const float* inputs,
         Py_ssize_t n, float rate, float offset, const float* slopes, int n_scores
     ) noexcept nogil
-
-# The score of a place without a label; of mixtures, that of a class that a model has not met.
-cdef float UNMET = -1e4
 
 
 cdef double side_score(const AdditiveModel* model, Parts* parts) noexcept nogil:

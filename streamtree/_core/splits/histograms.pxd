@@ -78,7 +78,7 @@ cdef class LeafStatistics:
     cdef bint of_labels
     cdef int32_t max_bins
 
-    cdef int reserve(self, int32_t capacity) except -1 nogil
+    cdef int reserve(self, int32_t n) except -1 nogil
     cdef Statistics* open(self, int32_t node) except NULL nogil
     cdef void begin_anew(self, int32_t node) noexcept nogil
     cdef void close(self, int32_t node) noexcept nogil

@@ -14,7 +14,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memmove, memset
 
-from streamtree._core.store.budget cimport counted, counted_zeros, give_back
+from streamtree._core.store.budget cimport counted, counted_room, counted_zeros, give_back
 from streamtree._core.store.tables cimport map_bytes, map_put, table_free
 
 import numpy as np
@@ -251,13 +251,11 @@ cdef class LeafStatistics:
             free_statistics(self.nodes[node])
         give_back(self.nodes)
 
-    cdef int reserve(self, int32_t capacity) except -1 nogil:
+    cdef int reserve(self, int32_t n) except -1 nogil:
         """Make room for the statistics of so many nodes."""
-        if capacity > self.capacity:
-            self.nodes = <Statistics**> counted(self.nodes, capacity * sizeof(Statistics*))
-            memset(&self.nodes[self.capacity], 0,
-                   (capacity - self.capacity) * sizeof(Statistics*))
-            self.capacity = capacity
+        self.nodes = <Statistics**> counted_room(
+            self.nodes, &self.capacity, n, sizeof(Statistics*)
+        )
         return 0
 
     cdef Statistics* open(self, int32_t node) except NULL nogil:

@@ -39,6 +39,9 @@ cdef Ledger* begin_counting(Budget budget) noexcept nogil
 cdef void end_counting(Ledger* before) noexcept nogil
 cdef void* counted(void* block, size_t size) except NULL nogil
 cdef void* counted_zeros(size_t size) except NULL nogil
+cdef void* counted_room(
+    void* block, int32_t* capacity, int32_t n, size_t size
+) except? NULL nogil
 cdef void* counted_lines(
     void** block, const void* lines, size_t used, size_t size
 ) except NULL nogil

@@ -1,9 +1,9 @@
 """Taking memory in the name of a model, see budget.pxd."""
 
 cimport cython
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport int32_t, int64_t, uintptr_t
 from libc.stdlib cimport calloc, free, realloc
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from streamtree._core.store.memory cimport raise_no_memory
 
@@ -108,6 +108,19 @@ cdef void* counted_zeros(size_t size) except NULL nogil:
     if header == NULL:
         raise_no_memory()
     return enter(header, size)
+
+
+cdef void* counted_room(
+    void* block, int32_t* capacity, int32_t n, size_t size
+) except? NULL nogil:
+    """Room for n things of `size` bytes that begin as 0: `block`, enlarged if need be."""
+    cdef int64_t before = capacity[0], after = spacious(n)
+    if n <= before:
+        return block
+    block = counted(block, after * size)
+    memset(<char*> block + before * size, 0, (after - before) * size)
+    capacity[0] = <int32_t> after
+    return block
 
 
 cdef void* counted_lines(

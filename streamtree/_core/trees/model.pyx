@@ -11,7 +11,7 @@ from streamtree._core.splits.scoretest cimport (
     Candidate, Residuals, SplitFinder, SplitSearch, exported_search, import_search,
 )
 from streamtree._core.store.links cimport ROOT, TreeLinks
-from streamtree._core.store.budget cimport counted, counted_zeros, give_back, may_grow, spacious
+from streamtree._core.store.budget cimport counted_room, counted_zeros, give_back, may_grow
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
     Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
@@ -94,14 +94,9 @@ cdef class ModelTree(Tree):
             self.leaves.open(ROOT)
         return 0
 
-    cdef int _reserve(self, int32_t capacity) except -1 nogil:
-        if capacity <= self.capacity:
-            return 0
-        capacity = <int32_t> spacious(capacity)
-        self.nodes = <Node*> counted(self.nodes, capacity * sizeof(Node))
-        memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
-        self.capacity = capacity
-        return self.leaves.reserve(capacity)
+    cdef int _reserve(self, int32_t n) except -1 nogil:
+        self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
+        return self.leaves.reserve(self.capacity)
 
     cdef int _open(self, int32_t node, int32_t majority) except -1 nogil:
         """Make a new node a leaf that searches for its split."""

@@ -104,14 +104,8 @@ cdef class SplitSearch:
 
     cdef double width(self) noexcept nogil:
         """How many columns a row has: fields, and values in lists."""
-        cdef int64_t entries
-        if self.window.n_listed_columns == 0 or self.window.size == 0:
-            return self.window.n_fields
-        entries = (
-            self.window.ends[self.window.slot_of(self.window.size - 1)]
-            - self.window.starts[self.window.slot_of(self.window.first())]
-        )
-        return self.window.n_fields + <double> entries / (self.window.size - self.window.first())
+        cdef int64_t n_rows = max(self.window.size - self.window.first(), <int64_t> 1)
+        return self.window.n_fields + <double> self.window.n_entries() / n_rows
 
     # ------------------------------------------------------------------------ what is there
 

@@ -71,12 +71,12 @@ cdef class ObliqueNodes(Tree):
     cdef double momentum
     cdef int32_t n_outputs
     cdef Moments* totals        # of every target, or the weight of every class
-    cdef int64_t n_totals
+    cdef int32_t n_totals
     cdef double total           # the weight of all classes
 
     cdef int plant(self) except -1
     cdef int complete(self) except -1
-    cdef int reserve(self, int32_t capacity) except -1 nogil
+    cdef int reserve(self, int32_t n) except -1 nogil
     cdef int reserve_outputs(self, int32_t n_outputs) except -1 nogil
     cdef bint admits(self, int32_t n_outputs) noexcept nogil
     cdef int open_outputs(self, int32_t leaf) except -1 nogil

@@ -8,7 +8,9 @@ from streamtree._core.kernels.losses cimport log_sum_exp, softplus
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
 from streamtree._core.leaves.explanation cimport columns_of, pushing, weighted
 from streamtree._core.store.links cimport ROOT, TreeLinks
-from streamtree._core.store.budget cimport bytes_allowed, counted, give_back, has_room, spacious
+from streamtree._core.store.budget cimport (
+    bytes_allowed, counted, counted_room, give_back, has_room, spacious,
+)
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport TableExport, import_table, table_free
 from streamtree._core.stream.row cimport PLAIN, STANDARD, Example, Prediction, Row, Scratch, View
@@ -139,24 +141,16 @@ cdef class ObliqueNodes(Tree):
         self.nodes[node].stats.scale = 1.0
         self.nodes[node].stats.held_round = -1
 
-    cdef int reserve(self, int32_t capacity) except -1 nogil:
+    cdef int reserve(self, int32_t n) except -1 nogil:
         """Room for that many nodes."""
-        if capacity <= self.capacity:
-            return 0
-        capacity = <int32_t> spacious(capacity)
-        self.nodes = <Node*> counted(self.nodes, capacity * sizeof(Node))
-        memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
-        self.capacity = capacity
+        self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
         return 0
 
     cdef int reserve_outputs(self, int32_t n_outputs) except -1 nogil:
         """Room for that many classes or targets."""
-        cdef int64_t n_totals
-        if n_outputs > self.n_totals:
-            n_totals = spacious(n_outputs)
-            self.totals = <Moments*> counted(self.totals, n_totals * sizeof(Moments))
-            memset(&self.totals[self.n_totals], 0, (n_totals - self.n_totals) * sizeof(Moments))
-            self.n_totals = n_totals
+        self.totals = <Moments*> counted_room(
+            self.totals, &self.n_totals, n_outputs, sizeof(Moments)
+        )
         self.n_outputs = max(self.n_outputs, n_outputs)
         return 0
 

@@ -111,7 +111,7 @@ cdef class ObliqueSteps(ObliqueNodes):
             self._gradient = <double*> counted(
                 self._gradient, self.n_totals * sizeof(double)
             )
-            self._n_gradient = <int32_t> self.n_totals
+            self._n_gradient = self.n_totals
         return 0
 
     # ----------------------------------------------------------------------- scores

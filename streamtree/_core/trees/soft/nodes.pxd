@@ -71,7 +71,7 @@ cdef class SoftNodes(Tree):
     cdef double* responses      # of the visited leaves, `outputs` each
     cdef double* _rooms
 
-    cdef int _reserve(self, int32_t capacity) except -1 nogil
+    cdef int _reserve(self, int32_t n) except -1 nogil
     cdef void _clear(self, int32_t node, int32_t depth) noexcept nogil
     cdef int32_t _new_pair(self, int32_t depth) except -1 nogil
     cdef void _free_pair(self, int32_t node) noexcept nogil

@@ -5,7 +5,7 @@ from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.losses cimport LOGIT, LOGITS, NUMBER
 from streamtree._core.store.links cimport ROOT, Link, TreeLinks
-from streamtree._core.store.budget cimport counted, counted_zeros, give_back, spacious
+from streamtree._core.store.budget cimport counted, counted_room, counted_zeros, give_back, spacious
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
     Table, TableExport, import_table, table_allocate, table_clone, table_free,
@@ -89,15 +89,11 @@ cdef class SoftNodes(Tree):
 
     # ------------------------------------------------------------------------- memory
 
-    cdef int _reserve(self, int32_t capacity) except -1 nogil:
-        """Room for `capacity` nodes, each with the offsets of its leaf."""
+    cdef int _reserve(self, int32_t n) except -1 nogil:
+        """Room for n nodes, each with the offsets of its leaf."""
         cdef int32_t node
-        if capacity > self.capacity:
-            capacity = <int32_t> spacious(capacity)
-            self.nodes = <Node*> counted(self.nodes, capacity * sizeof(Node))
-            memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
-            self.visits = <Visit*> counted(self.visits, capacity * sizeof(Visit))
-            self.capacity = capacity
+        self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
+        self.visits = <Visit*> counted(self.visits, self.capacity * sizeof(Visit))
         for node in range(self.shape.size):
             if self.nodes[node].bias == NULL:
                 self.nodes[node].bias = <double*> counted_zeros(
