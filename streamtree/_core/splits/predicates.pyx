@@ -98,7 +98,7 @@ cdef int begin_search(SplitSearch* search, const double* values, double delta) e
     cdef int32_t i, n = leaf.n_sums, n_sums = n + 2
     cdef size_t most = leaf.n + 3
     cdef Member* members
-    cdef double rest = 1.0, candidates = 0.0, mean
+    cdef double rest = 1.0, mean
     cdef double noise = leaf.weight_squares / leaf.weight * max(1, n - 1)
     search.parent = <double*> regrown(
         NULL, (4 * n_sums + 3 * most) * sizeof(double) + 2 * most * sizeof(int32_t)
@@ -130,11 +130,33 @@ cdef int begin_search(SplitSearch* search, const double* values, double delta) e
                 search.at_one = i
         search.parent[n] = max(rest, 0.0)
     search.charge = NOISE_GAIN * noise if search.charges else 0.0
-    for i in range(leaf.n):
-        candidates += leaf.histograms[i].n_bins
-    search.level = log(2.0 * candidates * max(1, n - 1) / level_of_look(delta, leaf.looks))
-    search.level *= leaf.weight_squares / leaf.weight
+    search.level = level_of(search, delta)
     return 0
+
+
+cdef double level_of(const SplitSearch* search, double delta) noexcept nogil:
+    """What a branch must exceed, for as many candidates as could.
+
+    One that would not exceed the level of a single candidate, were all of its rows of the rarest
+    label, is none (Tarone, 1990): so columns that came a few times only do not count.
+    """
+    cdef const Statistics* leaf = search.leaf
+    cdef const Histogram* histogram
+    cdef double unit = leaf.weight_squares / leaf.weight
+    cdef double chance = level_of_look(delta, leaf.looks) / (2.0 * max(1, leaf.n_sums - 1))
+    cdef double rarest = leaf.weight, candidates = 0.0, weight
+    cdef int32_t i, k
+    for k in range(leaf.n_sums):
+        if leaf.totals[k] > 0.0:
+            rarest = min(rarest, leaf.totals[k])
+    for i in range(leaf.n):
+        histogram = &leaf.histograms[i]
+        weight = 0.0
+        for k in range(histogram.n_bins * leaf.width):
+            weight += histogram.sums[k]
+        if search.loss == SQUARED or weight * log(leaf.weight / rarest) >= -log(chance) * unit:
+            candidates += histogram.n_bins
+    return log(max(1.0, candidates) / chance) * unit
 
 
 cdef void end_search(SplitSearch* search) noexcept nogil:

@@ -138,10 +138,11 @@ cdef void* counted_lines(
 
 cdef void give_back(void* block) noexcept nogil:
     """Free a block, or nothing where it is NULL."""
-    cdef Header* header = <Header*> block - 1
+    cdef Header* header
     cdef Ledger* ledger
     if block == NULL:
         return
+    header = <Header*> block - 1
     ledger = header.ledger
     if ledger != NULL:
         ledger.used -= header.size + sizeof(Header) + OVERHEAD

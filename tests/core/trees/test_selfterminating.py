@@ -343,6 +343,19 @@ def test_thresholds_on_numbers_with_gaps():
     assert np.mean(model.predict_many(X[4000:]) == y[4000:]) > 0.92
 
 
+def test_columns_that_come_once_do_not_put_off_a_split():
+    """They could not be told from chance, so they are no candidates that it is to pay for."""
+    rng = np.random.default_rng(3)
+    plain, flooded = (SelfTerminatingTreeClassifier(leaf_model="majority") for _ in range(2))
+    for i in range(90):
+        x = {"a": rng.normal()}
+        y = int(rng.random() < (0.6 if x["a"] > 0.0 else 0.4))
+        plain.learn_one(x, y)
+        flooded.learn_one(x | {f"column {i}": 1.0}, y)
+    assert plain.n_nodes > 1
+    assert flooded.n_nodes == plain.n_nodes
+
+
 @pytest.mark.parametrize("max_bytes", first_quick([2**18, 400_000, 4_000_000]))
 def test_memory_is_bounded_exactly_and_leaves_reopen(max_bytes):
     X, y = blobs(20_000, 6, features=10, spread=1.0, seed=1)
