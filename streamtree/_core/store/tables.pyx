@@ -153,10 +153,11 @@ cdef Py_ssize_t table_locate_all(
     if absent == 0:
         return 0
     live = table.size
-    if table.keys == NULL and not has_room(table_bytes(table, width)):
-        # it would have to be larger, and there is no need to count what is in it
-        return missing
     if table.keys == NULL:
+        # as if it were full: to count what is in it takes as long as to copy it
+        layout = layout_for(table.capacity + absent, universe)
+        if not has_room(layout_bytes(&layout, width)):
+            return missing
         live = table_count(table, width)
         # a dense table has slots for keys that do not live there yet: a rebuild loses them
         for i in range(n):
