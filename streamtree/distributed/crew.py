@@ -186,7 +186,9 @@ class Crew:
                 self._send(seat, job)
 
     def _send(self, seat: Seat, job: Job) -> None:
-        job.reference = getattr(seat.actor, job.method).remote(*job.arguments)
+        reference = getattr(seat.actor, job.method).remote(*job.arguments)
+        # what is learned again was answered before: nobody keeps what is said of it
+        job.reference = None if job.is_done else reference
 
     # ------------------------------------------------------------------------------ jobs
 

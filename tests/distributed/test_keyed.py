@@ -17,7 +17,7 @@ pytest.importorskip("ray.exceptions", reason="Ray is not installed")
 
 from streamtree.distributed import KeyedModels
 
-pytestmark = pytest.mark.usefixtures("cluster")
+pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
 
 
 def alone(prototype, keys, X, y):
@@ -36,7 +36,7 @@ def bytes_of(models, keys):
 
 @pytest.mark.parametrize(
     ("n_workers", "n_open", "checkpoint_rows"),
-    [(3, 4, 700), pytest.param(1, 1000, 10**6, marks=pytest.mark.slow)],
+    [(3, 4, 700), (1, 1000, 10**6)],
 )
 def test_every_model_is_what_it_would_be_alone(n_workers, n_open, checkpoint_rows):
     keys, X, y = stream()
@@ -56,7 +56,6 @@ def test_every_model_is_what_it_would_be_alone(n_workers, n_open, checkpoint_row
         assert models.predict_many(keys, X).tolist() == said
 
 
-@pytest.mark.slow
 def test_regressors_frames_weights_and_keys_of_any_kind():
     keys, X, _ = stream(600, 8)
     names = [("user", int(key)) if key % 2 else f"user {key}" for key in keys]
@@ -100,7 +99,6 @@ def test_what_cannot_be_learned_is_refused_before_it_is_sent():
         KeyedModels(ModelTreeClassifier(), 0)
 
 
-@pytest.mark.slow
 def test_workers_that_are_killed_lose_nothing(tmp_path):
     keys, X, y = stream(4000)
     expected, said = alone(ModelTreeClassifier(), keys, X, y)
@@ -143,7 +141,6 @@ for number, batch in enumerate(batches(keys, X, y, 100)):
 """
 
 
-@pytest.mark.slow
 def test_a_driver_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path):
     keys, X, y = stream()
     expected, _ = alone(ModelTreeClassifier(), keys, X, y)
@@ -180,7 +177,6 @@ def test_a_driver_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path):
         assert bytes_of(models, keys) == expected
 
 
-@pytest.mark.slow
 def test_a_checkpoint_that_only_some_workers_made_is_taken_back(tmp_path):
     keys, X, y = stream(2000)
     expected, _ = alone(ModelTreeClassifier(), keys, X, y)

@@ -6,7 +6,6 @@ import signal
 
 import numpy as np
 import pytest
-from support.marks import first_quick
 from support.streams import blobs
 
 from streamtree import (
@@ -22,7 +21,7 @@ pytest.importorskip("ray.exceptions", reason="Ray is not installed")
 
 from streamtree.distributed import DataParallel
 
-pytestmark = pytest.mark.usefixtures("cluster")
+pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
 N_WORKERS, MERGE_ROWS = 2, 400
 
 
@@ -49,7 +48,7 @@ def in_one_process(model, X, y):
     return merge(replicas, start=start), said
 
 
-@pytest.mark.parametrize("size", first_quick([250, 333]))
+@pytest.mark.parametrize("size", [250, 333])
 def test_replicas_are_merged_as_in_one_process(size, tmp_path):
     X, y = stream()
     model = NonGreedyTreeClassifier(depth=3, warm_up=600)
@@ -95,7 +94,6 @@ def test_numbers_and_weights():
         assert said[::2].tolist() == replicas[0].predict_many(X[::2]).tolist()
 
 
-@pytest.mark.slow
 def test_trees_that_grow_are_a_forest_of_shards():
     X, y = stream(1500)
     labels = [f"class {i}" for i in y.tolist()]

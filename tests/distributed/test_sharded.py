@@ -23,7 +23,7 @@ pytest.importorskip("ray.exceptions", reason="Ray is not installed")
 from streamtree.distributed import ShardedForest
 from streamtree.distributed.worker import SequenceError
 
-pytestmark = pytest.mark.usefixtures("cluster")
+pytestmark = [pytest.mark.usefixtures("cluster"), pytest.mark.slow]
 
 
 def stream(n=1500):

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.estimators import cases, learned, stream_of, targets_of
+from support.estimators import defaults, learned, stream_of, targets_of
 from support.streams import as_dicts, changing_rows
 
 import streamtree
@@ -37,7 +37,7 @@ def run_until(checkpoint, new_model, rows, targets, end):
     return model, position
 
 
-@cases
+@defaults
 def test_a_stopped_loop_goes_on_from_its_last_checkpoint(estimator, params, path):
     rows, classes = changing_rows(300, 4)
     y = targets_of(estimator, classes)

@@ -163,8 +163,8 @@ def damaged_states(model):
 
     state = model.snapshot()
     found = list(places(state))
-    # all of a tree; of a forest, whose members are alike, some
-    for container, key in found[:: 1 + len(found) // 40]:
+    # of all parts some, others for every estimator
+    for container, key in found[:: 1 + len(found) // 12]:
         part = container[key]
         for name in part.dtype.names or (None,):
             bad = part.copy()
@@ -190,7 +190,7 @@ def test_forged_states_are_refused_or_harmless(estimator, params):
             refused += 1
         else:
             with np.errstate(all="ignore"):
-                other.predict_many(X)
+                other.predict_many(X[:20])
     assert refused
 
 

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import settings as run
 from river import base
 from support.estimators import answers, as_batch, cases, defaults, learned, stream_of, targets_of
-from support.marks import first_quick
 from support.memory import allocated
 from support.strategies import labels, streams
 from support.streams import as_dicts, changing_rows
@@ -67,17 +66,14 @@ def test_many_predictions_are_those_of_one(estimator, params):
 
 
 @cases
-@pytest.mark.parametrize(
-    "trip", first_quick([lambda m: pickle.loads(pickle.dumps(m)), copy.deepcopy])
-)
-def test_a_copy_goes_on_as_if_nothing_had_happened(estimator, params, trip):
+def test_a_copy_goes_on_as_if_nothing_had_happened(estimator, params):
     rows, classes = changing_rows(500, 4)
     y = targets_of(estimator, classes)
     model = estimator(**params)
     for step, (x, target) in enumerate(zip(rows, y, strict=True)):
         if step % 60 == 3:
             before = pickle.dumps(model)
-            model = trip(model)
+            model = copy.deepcopy(model) if step % 120 == 3 else pickle.loads(before)
             assert pickle.dumps(model) == before
         model.learn_one(x, target)
     whole = learned(estimator, params, rows, y)
@@ -86,7 +82,7 @@ def test_a_copy_goes_on_as_if_nothing_had_happened(estimator, params, trip):
 
 
 @cases
-@run(max_examples=40)
+@run(max_examples=15)
 @given(stream=streams(labels=labels))
 def test_streams_of_any_kind(estimator, params, stream):
     """Features that come and go, any names and weights: finite answers and canonical bytes."""
@@ -127,7 +123,7 @@ def test_a_bad_value_is_named_and_changes_nothing(estimator, params, value):
     assert pickle.dumps(model) == before
 
 
-@cases
+@defaults
 def test_bad_targets_weights_and_shapes_change_nothing(estimator, params):
     X, y = stream_of(estimator, 60)
     model = estimator(**params)

@@ -55,13 +55,10 @@ def predicted(model, x):
     return list(said.values()) if isinstance(said, dict) else [said]
 
 
-@pytest.mark.parametrize(
-    "n", [60, pytest.param(N_ROWS, marks=pytest.mark.slow)], ids=["few", "many"]
-)
 @cases
-def test_paths_and_contributions_end_in_the_prediction(estimator, params, n):
+def test_paths_and_contributions_end_in_the_prediction(estimator, params):
     model = trained(estimator, params)
-    rows, _ = changing_rows(n, 4, seed=1)
+    rows, _ = changing_rows(150, 4, seed=1)
     if estimator in TREES:
         views = {view.node: view for view in model._views()}
         assert repr(model.decision_path(rows[0])) == repr(model._path(rows[0], views))

@@ -22,6 +22,7 @@ from support.estimators import (
     answers,
     as_batch,
     cases,
+    defaults,
     learned,
     stream_of,
     targets_of,
@@ -66,15 +67,15 @@ def altered(path, change):
 
 @cases
 def test_a_saved_model_goes_on_as_if_it_had_never_stopped(estimator, params, path):
-    """The whole: features that come and go, categories, weights, then 10,000 more examples."""
+    """The whole: features that come and go, categories, weights, then 1,500 more examples."""
     rows, classes = changing_rows(300, 4)
     y = targets_of(estimator, classes)
     model = learned(estimator, params, rows, y)
-    X, more = stream_of(estimator, 10_000, classes=5, seed=3)
+    X, more = stream_of(estimator, 1500, classes=5, seed=3)
     loaded = trip(model, path)
     assert pickle.dumps(loaded) == pickle.dumps(model)
     assert type(loaded) is estimator
-    for part in (slice(0, 7), slice(7, 10_000)):
+    for part in (slice(0, 7), slice(7, 1500)):
         for learner in (model, loaded):
             learner.learn_many(X[part], as_batch(more[part]))
         assert pickle.dumps(loaded) == pickle.dumps(model)
@@ -91,7 +92,7 @@ def test_young_models(estimator, params, path):
         assert pickle.dumps(trip(model, path)) == pickle.dumps(model)
 
 
-@cases
+@defaults
 def test_large_tables_are_read_in_pieces(estimator, params, path, monkeypatch):
     monkeypatch.setattr(modelfile, "PIECE_BYTES", 100)
     rows, classes = changing_rows(300, 4)
@@ -99,7 +100,7 @@ def test_large_tables_are_read_in_pieces(estimator, params, path, monkeypatch):
     assert pickle.dumps(trip(model, path)) == pickle.dumps(model)
 
 
-@cases
+@defaults
 def test_the_same_history_gives_the_same_file(estimator, params, tmp_path):
     X, y = stream_of(estimator, 200)
     files = []

@@ -9,7 +9,7 @@ may be, R_S the swap resistance.
 import math
 from statistics import NormalDist
 
-from reference.scaling import RunningScaler
+from reference.scaling import RunningScaler, numbers
 
 SCORE_LIMIT = 1e9
 MIN_SIDE = 0.02
@@ -115,23 +115,12 @@ class ReferenceLOMTree:
 
     # ------------------------------------------------------------------ one example
 
-    @staticmethod
-    def numbers(x):
-        """A row as numbers: a string is the feature (name, string) with value 1."""
-        row = {}
-        for name, value in x.items():
-            if isinstance(value, str):
-                row[name, value] = 1.0
-            elif value is not None:
-                row[name] = float(value)
-        return row
-
     def learn_one(self, x, label, w=1.0):
         if w == 0.0:
             return
         if label not in self.labels:
             self.labels.append(label)
-        row = self.scaler.learn(self.numbers(x))
+        row = self.scaler.learn(numbers(x))
         if self.is_paper:
             self.learn_as_published(row, label, w)
         else:
@@ -303,7 +292,7 @@ class ReferenceLOMTree:
     # ------------------------------------------------------------------- prediction
 
     def leaf_of(self, x):
-        row = self.scaler.apply(self.numbers(x))
+        row = self.scaler.apply(numbers(x))
         node = self.root
         while not node.is_leaf:
             node = node.right if node.score(row) > 0.0 else node.left

@@ -15,7 +15,7 @@ import math
 import numpy as np
 
 from reference.lomtree import splitmix64
-from reference.scaling import RunningScaler
+from reference.scaling import RunningScaler, numbers
 from reference.shrinkage import Shrinkage
 
 BIAS = "the constant feature"
@@ -135,17 +135,6 @@ class ReferenceNonGreedyTree:
 
     # ------------------------------------------------------------------ one example
 
-    @staticmethod
-    def numbers(x):
-        """A row as numbers: a string is the feature (name, string) with value 1."""
-        row = {}
-        for name, value in x.items():
-            if isinstance(value, str):
-                row[name, value] = 1.0
-            elif value is not None:
-                row[name] = float(value)
-        return row
-
     def target_of(self, y):
         """The number of a label, or the vector of the targets."""
         if self.task == "numbers":
@@ -164,7 +153,7 @@ class ReferenceNonGreedyTree:
         target = self.target_of(y)
         if not self.learns_classes:
             self.judge(x, target, w)
-        row = {**self.scaler.learn(self.numbers(x)), BIAS: 1.0}
+        row = {**self.scaler.learn(numbers(x)), BIAS: 1.0}
         if self.warm_up:
             self.buffer.append((row, target, w))
         if self.learns_classes:
@@ -411,7 +400,7 @@ class ReferenceNonGreedyTree:
     # -------------------------------------------------------------------- prediction
 
     def home_of(self, x):
-        return self.leaf_of({**self.scaler.apply(self.numbers(x)), BIAS: 1.0})
+        return self.leaf_of({**self.scaler.apply(numbers(x)), BIAS: 1.0})
 
     def predict_proba_one(self, x):
         leaf = self.home_of(x)

@@ -119,3 +119,14 @@ class RunningScaler:
             if value != 0.0:
                 scaled[name] = value
         return scaled
+
+
+def numbers(x):
+    """A row as numbers: a string is the feature (name, string) with value 1."""
+    row = {}
+    for name, value in x.items():
+        if isinstance(value, str):
+            row[name, value] = 1.0
+        elif value is not None:
+            row[name] = float(value)
+    return row

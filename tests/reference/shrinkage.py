@@ -17,11 +17,7 @@ class Shrinkage:
     def __init__(self):
         self.targets, self.weights, self.squares = [], [], []
         self.judged = []  # (target - mean, prediction - mean, weight)
-        self.share = 0.0
-
-    @property
-    def mean(self):
-        return float(np.average(self.targets, weights=self.weights)) if self.targets else 0.0
+        self.share = self.mean = 0.0
 
     @property
     def variance(self):
@@ -47,6 +43,7 @@ class Shrinkage:
         self.squares.append(w * (target - self.mean) ** 2 if n else 0.0)
         self.targets.append(target)
         self.weights.append(w)
+        self.mean = float(np.average(self.targets, weights=self.weights))
 
     def __call__(self, prediction):
         return prediction + self.share * (self.mean - prediction)

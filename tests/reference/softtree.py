@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from reference.lomtree import splitmix64
-from reference.scaling import RunningScaler
+from reference.scaling import RunningScaler, numbers
 from reference.shrinkage import Shrinkage
 
 SCORE_LIMIT = 1e9
@@ -193,16 +193,6 @@ class ReferenceSoftTree:
 
     # ------------------------------------------------------------------ the response
 
-    @staticmethod
-    def numbers(x):
-        row = {}
-        for name, value in x.items():
-            if isinstance(value, str):
-                row[name, value] = 1.0
-            elif value is not None:
-                row[name] = float(value)
-        return row
-
     def leaf_row(self, row):
         """What a leaf looks at."""
         return row if self.is_linear else {}
@@ -238,8 +228,8 @@ class ReferenceSoftTree:
         if w == 0.0:
             return
         if self.is_number and not self.is_paper:
-            self.shrinkage.learn(self.number(self.scaler.apply(self.numbers(x))), float(y), w)
-        row = self.scaler.learn(self.numbers(x))
+            self.shrinkage.learn(self.number(self.scaler.apply(numbers(x))), float(y), w)
+        row = self.scaler.learn(numbers(x))
         if self.is_number:
             self.learn_row(row, self.standardised(float(y)), w)
             return
@@ -500,7 +490,7 @@ class ReferenceSoftTree:
 
     def predict_one(self, x):
         if self.is_number:
-            number = self.number(self.scaler.apply(self.numbers(x)))
+            number = self.number(self.scaler.apply(numbers(x)))
             return number if self.is_paper else self.shrinkage(number)
         shares = self.predict_proba_one(x)
         return max(shares, key=shares.get) if shares else None
@@ -508,7 +498,7 @@ class ReferenceSoftTree:
     def predict_proba_one(self, x):
         if len(self.labels) < 2:
             return dict.fromkeys(self.labels, 1.0)
-        response = self.respond(self.scaler.apply(self.numbers(x)))
+        response = self.respond(self.scaler.apply(numbers(x)))
         if len(self.labels) == 2:
             right = sigmoid(response[0])
             return dict(zip(self.labels, [1.0 - right, right], strict=True))

@@ -1,6 +1,5 @@
 """The state of a LOMtree as tests read it, and how it is compared with the reference."""
 
-import itertools
 import math
 import pickle
 from functools import partial
@@ -9,6 +8,7 @@ import numpy as np
 
 from streamtree import LOMTreeClassifier
 from support.estimators import state_of
+from support.snapshots import tables
 
 majority_tree = partial(LOMTreeClassifier, leaf_model="majority")
 
@@ -30,15 +30,6 @@ CLOSE = 1e-9
 
 def close(compiled, reference):
     return math.isclose(compiled, reference, rel_tol=CLOSE, abs_tol=CLOSE)
-
-
-def tables(state):
-    """[{key: record}] by node, from the flat arrays of a snapshot."""
-    starts = state["starts"]
-    return [
-        dict(zip(state["keys"][a:b].tolist(), state["records"][a:b].tolist(), strict=True))
-        for a, b in itertools.pairwise(starts)
-    ]
 
 
 def passages(state):

@@ -135,12 +135,11 @@ def linf_best(kind, a, b, bias, lam):
     return min(at((low + high) / 2), at(0.0))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("loss", KINDS)
 def test_linf_reaches_the_numerical_optimum(loss):
     rng = np.random.default_rng(10 + int(loss))
     kind, n_null, n_shared = KINDS[loss], 0, 0
-    for _ in range(CASES if loss in (Loss.LOGISTIC, Loss.SQUARED) else CASES // 3):
+    for _ in range(CASES // 12):
         a, b, bias, lam = case(rng, loss, branches=int(rng.integers(1, 6)))
         alphas, gain = solve_linf(loss, a, b, bias, lam)
         start = sum(ref.loss(kind, x, y, bias) for x, y in zip(a, b, strict=True))
@@ -151,8 +150,8 @@ def test_linf_reaches_the_numerical_optimum(loss):
         assert gain == pytest.approx(start - ours, rel=1e-9, abs=1e-9 * max(1.0, abs(start)))
         n_null += not alphas.any()
         n_shared += np.sum(np.abs(alphas) == np.abs(alphas).max()) > 1 and alphas.any()
-    assert n_null > 20
-    assert n_shared > 20  # the penalty tied branches together
+    assert n_null > 5
+    assert n_shared > 5  # the penalty tied branches together
 
 
 def test_one_branch_is_the_same_under_both_penalties():

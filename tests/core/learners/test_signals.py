@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from support.estimators import as_batch, cases, targets_of
+from support.estimators import as_batch, defaults, targets_of
 from support.marks import first_quick
 from support.signals import frames, interrupted_after, part
 from support.streams import blobs
@@ -35,7 +35,7 @@ def rows_until_interrupted(call, after=0.05):
     return getattr(caught.value, "rows_learned", 0)
 
 
-@cases
+@defaults
 @pytest.mark.parametrize("kind", first_quick(["dense", "sparse", "mixed"]))
 def test_a_batch_ends_between_two_rows(estimator, params, kind):
     X, classes = blobs(3000, 4, features=5, spread=2.0)

@@ -14,9 +14,9 @@ from support.lomtrees import (
     assert_tables_in_order,
     majority_tree,
     passages,
-    tables,
     tree_of,
 )
+from support.snapshots import tables
 from support.strategies import settings, streams
 from support.streams import as_dicts, blobs
 
