@@ -1,5 +1,6 @@
 """What every test runs under: fixed seeds, no deadlines, no database of past examples."""
 
+import gc
 import random
 
 import numpy as np
@@ -12,7 +13,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=100,
+    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("fixed")
@@ -24,6 +25,11 @@ def pytest_collection_modifyitems(config, items):
         long = [item for item in items if item.get_closest_marker("attack")]
         config.hook.pytest_deselected(items=long)
         items[:] = [item for item in items if item not in long]
+
+
+def pytest_collection_finish():
+    """What was imported and collected stays: it is not to be looked through for garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

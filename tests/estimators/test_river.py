@@ -38,6 +38,8 @@ def check_cases():
         seen = collections.Counter()
         for index, check in enumerate(checks.yield_checks(estimator())):
             seen[check.__name__] += 1
+            if check.__name__ == "check_bounded_memory_growth" and seen[check.__name__] > 1:
+                continue  # of half a second; the streams are those of the other checks
             name = f"{estimator.__name__}-{check.__name__}-{seen[check.__name__]}"
             yield pytest.param(estimator, index, id=name)
 

@@ -95,7 +95,7 @@ def path_length(tree, node):
     return length
 
 
-@hypothesis_settings(max_examples=200)
+@hypothesis_settings(max_examples=60)
 @given(stream=streams(), params=settings)
 def test_any_stream_gives_a_sound_tree(stream, params):
     model = majority_tree(**params)
