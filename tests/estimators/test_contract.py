@@ -260,12 +260,14 @@ def test_nothing_leaks(estimator, params):
             model.predict_one(x)
         pickle.loads(pickle.dumps(model)).summary  # noqa: B018 - computed at every call
 
-    for _ in range(3):
+    found = [allocated()]
+    for _ in range(20):
         cycle()
-    blocks, size = allocated()
-    for _ in range(6):
         cycle()
-    more_blocks, more = allocated()
-    # an object an example would be 2,400 blocks, a model 50 kB
-    assert more_blocks - blocks < 500
-    assert more - size < 40_000
+        found.append(allocated())
+        (blocks, size), (more_blocks, more) = found[-2:]
+        # a leak grows in every round, of an object an example by 1,400 blocks; what the allocators
+        # keep at hand does not
+        if more_blocks - blocks < 150 and more - size < 200:
+            return
+    raise AssertionError(found)

@@ -161,6 +161,16 @@ def test_order_of_the_columns_does_not_matter():
     assert models[0].n_splits == models[1].n_splits > 5
 
 
+def test_votes_go_on_to_the_children_of_a_leaf():
+    X, y = blobs(3000, classes=4, features=4, spread=1.0)
+    model = ModelTreeClassifier(grace_period=5)
+    model.learn_many(X, y)
+    tree = model.snapshot()["tree"]
+    leaves = tree["links"]["left"] < 0
+    assert leaves.sum() > 5
+    assert tree["nodes"]["votes"][leaves].sum() == pytest.approx(len(X))
+
+
 def test_weights_shift_what_is_learned():
     """Examples of weight 10 outvote ten times as many."""
     rng = np.random.default_rng(8)
