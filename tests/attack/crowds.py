@@ -11,6 +11,7 @@ from support.estimators import as_batch, stream_of
 from support.streams import as_dicts
 
 from attack.checks import Broken, check_batch_answers, check_state, estimators
+from streamtree.base import StreamTree
 
 THREADS = 12
 SECONDS = 0.5
@@ -37,13 +38,13 @@ def calls_of(model, estimator, rng):
         lambda: model.predict_one(rng.choice(rows)),
         lambda: check_batch_answers(model, X),
         lambda: check_batch_answers(model, mixed[:20]),
-        lambda: model.decision_path(rng.choice(rows)),
         lambda: model.debug_one(rng.choice(rows)),
         lambda: model.snapshot(),
         lambda: pickle.dumps(model),
-        lambda: model.to_dict(),
         lambda: model._raw_memory_usage,
     ]
+    if isinstance(model, StreamTree):
+        predict += [lambda: model.decision_path(rng.choice(rows)), lambda: model.to_dict()]
     return learn, predict
 
 
