@@ -126,7 +126,11 @@ class ReferenceLabelTree:
         return rate / (self.mean_norm + NORM_OFFSET)
 
     def join(self, row, number):
-        node = self.nodes[0]
+        groups = self.find_groups(row)
+        likely = [mass * group.shares(row).max() for mass, group in groups]
+        node = groups[int(np.argmax(likely))][1]
+        if not self.stays_balanced(node):
+            node = self.nodes[0]
         while True:
             while node.left is not None:
                 node = self.side_for_new(node, row)
@@ -135,6 +139,14 @@ class ReferenceLabelTree:
             self.divide(node)
         node.labels.append(number)
         self.labels[number].group = node
+
+    @staticmethod
+    def stays_balanced(node):
+        while node.parent is not None:
+            n, node = len(node.below()), node.parent
+            if n + 1 > LARGEST_SIDE * (len(node.below()) + 1):
+                return False
+        return True
 
     @staticmethod
     def side_for_new(node, row):
@@ -231,9 +243,8 @@ class ReferenceLabelTree:
 
     # -------------------------------------------------------------------- prediction
 
-    def predict_proba_one(self, row):
-        """The probability of every label, in the order of their numbers."""
-        row = {None: 1.0, **row}
+    def find_groups(self, row):
+        """The groups that the beam finds, the most probable one first, and how probable they are."""
         level, groups = [(1.0, self.nodes[0])], []
         while level:
             ahead = []
@@ -246,6 +257,12 @@ class ReferenceLabelTree:
                 right = sigmoid(node.score(row))
                 ahead += [(mass * (1 - right), node.left), (mass * right, node.right)]
             level = sorted(ahead, key=lambda g: -g[0])[: self.beam]
+        return groups
+
+    def predict_proba_one(self, row):
+        """The probability of every label, in the order of their numbers."""
+        row = {None: 1.0, **row}
+        groups = self.find_groups(row)
         shares = np.full(len(self.labels), np.nan)
         for mass, node in groups:
             shares[node.labels] = mass * node.shares(row)

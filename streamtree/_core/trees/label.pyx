@@ -14,11 +14,10 @@ labels whose mean score is at least the mean of all.
 """
 
 cimport cython
-from libc.math cimport exp
 from libc.stdint cimport int32_t
-from libc.string cimport memmove, memset
+from libc.string cimport memmove
 
-from streamtree._core.kernels.losses cimport loss_slope
+from streamtree._core.kernels.losses cimport loss_slope, sigmoid
 from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, AdditiveModel, Parts, by_column, exported_model, free_model, import_model,
     model_bytes, part_records,
@@ -29,7 +28,7 @@ from streamtree._core.leaves.softmax cimport (
     StepSize, label_shares, make_room, side_score, step_labels, step_side, take_mixture, take_part,
 )
 from streamtree._core.store.budget cimport (
-    counted, give_back, has_room, may_grow, spacious,
+    counted, counted_room, give_back, has_room, may_grow, spacious,
 )
 from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.state cimport export_records, import_records
@@ -124,10 +123,6 @@ cdef struct Placed:
     int32_t place
 
 
-cdef inline double sigmoid(double score) noexcept nogil:
-    return 1.0 / (1.0 + exp(-score))
-
-
 cdef void keep_best(Reached* best, int32_t* n, int32_t most, double mass,
                     int32_t node) noexcept nogil:
     """Insert into a list that descends; at most so many stay, of equals the first."""
@@ -196,9 +191,7 @@ cdef class LabelTree(Tree):
         self.has_leaf_models = True
         self.label_bytes = LABEL_BYTES
         self.mean_norm = 1.0
-        self.links = TreeLinks()
-        self._reserve(1)
-        self.nodes[ROOT].test.stride = 1
+        self._clear_groups()
         self._set(**settings)
 
     def _set(self, *, Py_ssize_t max_splits, int32_t beam, double learning_rate,
@@ -215,12 +208,7 @@ cdef class LabelTree(Tree):
             self.whole.configure(**whole)
 
     def __dealloc__(self):
-        cdef int32_t node
-        for node in range(self.capacity):
-            free_model(&self.nodes[node].test)
-            free_model(&self.nodes[node].model)
-            give_back(self.nodes[node].labels)
-        give_back(self.nodes)
+        self._free_nodes()
         give_back(self.records)
 
     cdef int bind(self, Context context) except -1:
@@ -229,26 +217,36 @@ cdef class LabelTree(Tree):
             self.whole.bind(context)
         return 0
 
-    cdef int _reserve(self, int32_t capacity) except -1 nogil:
-        if capacity <= self.capacity:
-            return 0
-        capacity = <int32_t> spacious(capacity)
-        self.nodes = <Node*> counted(self.nodes, capacity * sizeof(Node))
-        memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
-        self.capacity = capacity
+    cdef int _reserve(self, int32_t n) except -1 nogil:
+        self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
         return 0
 
-    cdef int _reserve_records(self, int32_t size) except -1 nogil:
-        cdef int32_t label, capacity = <int32_t> spacious(size)
-        if size <= self.n_records:
-            return 0
-        self.records = <LabelRecord*> counted(self.records, capacity * sizeof(LabelRecord))
-        memset(
-            &self.records[self.n_records], 0, (capacity - self.n_records) * sizeof(LabelRecord)
+    cdef int _reserve_records(self, int32_t n) except -1 nogil:
+        cdef int32_t label, before = self.n_records
+        self.records = <LabelRecord*> counted_room(
+            self.records, &self.n_records, n, sizeof(LabelRecord)
         )
-        for label in range(self.n_records, capacity):
+        for label in range(before, self.n_records):
             self.records[label].group = -1
-        self.n_records = capacity
+        return 0
+
+    cdef void _free_nodes(self) noexcept nogil:
+        cdef int32_t node
+        for node in range(self.capacity):
+            free_model(&self.nodes[node].test)
+            free_model(&self.nodes[node].model)
+            give_back(self.nodes[node].labels)
+        give_back(self.nodes)
+        self.nodes = NULL
+        self.capacity = 0
+
+    cdef int _clear_groups(self) except -1 nogil:
+        """Make the tree one node without labels, with what that takes and no more."""
+        self._free_nodes()
+        with gil:
+            self.links = TreeLinks()
+        self._reserve(1)
+        self.nodes[ROOT].test.stride = 1
         return 0
 
     # -------------------------------------------------------------------------- prediction
@@ -263,7 +261,6 @@ cdef class LabelTree(Tree):
         parts.n = row.encoded.n
         parts.n_columns = self.context.n_columns
         parts.room = scratch.part_slots[0]
-        parts.steps = scratch.part_steps
 
     cdef Walk* _walk(self, int32_t node, const Row* row, Scratch* scratch) noexcept nogil:
         """Find the groups in which the label most probably is, level by level."""
@@ -317,11 +314,15 @@ cdef class LabelTree(Tree):
         return total
 
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
-        cdef Prediction out
         if self._is_whole():
             return self.whole.leaf(row, scratch)
+        return self._likely_group(row, scratch)
+
+    cdef int32_t _likely_group(self, const Row* row, Scratch* scratch) noexcept nogil:
+        """The group of the most probable label."""
+        cdef Prediction out
         out.shares = NULL
-        self.predict_below(ROOT, row, scratch, &out)
+        self._predict_groups(ROOT, row, scratch, &out)
         return self.records[out.label].group
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
@@ -450,7 +451,7 @@ cdef class LabelTree(Tree):
             return 0
         self._count(&parts)
         if self.records[label].group < 0:
-            self._join(label, &parts)
+            self._join(label, row, &parts, scratch)
         self.records[label].weight += example.weight
         node = self.records[label].group
         if node < 0:
@@ -495,21 +496,14 @@ cdef class LabelTree(Tree):
 
     cdef int _settle(self) except -1 nogil:
         """Drop the groups or the whole tree, whichever was worse."""
-        cdef int32_t node, label
+        cdef int32_t label
         self.is_settled = True
         if self.lead > 0.0:
             with gil:
                 self.whole = self.leaves = None
             return 0
         self.has_groups = False
-        for node in range(self.links.size):
-            free_model(&self.nodes[node].test)
-            free_model(&self.nodes[node].model)
-            give_back(self.nodes[node].labels)
-        memset(self.nodes, 0, self.capacity * sizeof(Node))
-        self.nodes[ROOT].test.stride = 1
-        with gil:
-            self.links = TreeLinks()
+        self._clear_groups()
         for label in range(self.n_records):
             self.records[label] = LabelRecord(
                 self.records[label].weight, 0.0, 0.0, 0.0, 0.0, -1, 0
@@ -620,9 +614,13 @@ cdef class LabelTree(Tree):
         self.records[label].place = n
         return 0
 
-    cdef int _join(self, int32_t label, Parts* parts) except -1 nogil:
-        """Find a group for a new label: that to which its first example goes, or a smaller one."""
-        cdef int32_t node = ROOT, n
+    cdef int _join(self, int32_t label, const Row* row, Parts* parts,
+                   Scratch* scratch) except -1 nogil:
+        """Find a group for a new label: that of the label which is most probable for its first
+        example, or that to which the example goes, or a smaller one."""
+        cdef int32_t n, node = self._likely_group(row, scratch)
+        if not self._stays_balanced(node):
+            node = ROOT
         while True:
             while self.links.links[node].left >= 0:
                 node = self._side_for_new(node, parts)
@@ -641,6 +639,16 @@ cdef class LabelTree(Tree):
             node = self.links.links[node].parent
             self.nodes[node].stats.n_labels += 1
         return 0
+
+    cdef bint _stays_balanced(self, int32_t node) noexcept nogil:
+        """Whether with one more label in a group no side above it has too many."""
+        cdef int32_t n
+        while self.links.links[node].parent >= 0:
+            n = self.nodes[node].stats.n_labels
+            node = self.links.links[node].parent
+            if n + 1 > LARGEST_SIDE * (self.nodes[node].stats.n_labels + 1):
+                return False
+        return True
 
     cdef int32_t _side_for_new(self, int32_t node, Parts* parts) noexcept nogil:
         """Where a new label goes from a node, so that no side has too many."""
