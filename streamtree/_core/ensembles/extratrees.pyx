@@ -20,13 +20,17 @@ cdef enum:
 
 
 def extra_trees(list seeds, *, int32_t window_length, bint has_numbers, double strength):
-    """Trees over one new window: compiled, for they may be wanted amid a row."""
+    """Trees over one new window: compiled, for they may be wanted amid a row.
+
+    They are due to grow at different times, two at a time: threads begin at both ends of the list,
+    so that neither waits for the other.
+    """
     cdef Py_ssize_t i, n = len(seeds)
     window = Window(window_length)
     return ExtraTrees([
         ExtraTree(
-            has_numbers=has_numbers, seed=seeds[i], strength=strength, stagger=i / n,
-            window=window,
+            has_numbers=has_numbers, seed=seeds[i], strength=strength,
+            stagger=2.0 * min(i, n - 1 - i) / n, window=window,
         ) for i in range(n)
     ], window=window, has_numbers=has_numbers)  # fmt: skip
 

@@ -13,11 +13,9 @@ from support.streams import changing_rows
 
 import streamtree
 from streamtree._core.ensembles.ensemble import MeanPool
-from streamtree._core.ensembles.extratrees import ExtraTrees
+from streamtree._core.ensembles.extratrees import extra_trees
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool
 from streamtree._core.learners.learner import Classifier, Regressor
-from streamtree._core.stream.window import Window
-from streamtree._core.trees.extra.tree import ExtraTree
 from streamtree._core.trees.lastlabel import LastLabelTree
 from streamtree.batches import Batch
 
@@ -32,31 +30,27 @@ def tree_of(name):
     return getattr(streamtree, name)()._core.tree
 
 
-def extra_trees(n=10, has_numbers=False, length=300):
-    window = Window(length)
-    trees = [
-        ExtraTree(has_numbers=has_numbers, seed=i, strength=1.0, stagger=i / n, window=window)
-        for i in range(n)
-    ]
-    return ExtraTrees(trees, window=window, has_numbers=has_numbers)
+def trees(n=10, has_numbers=False):
+    seeds = list(range(n))
+    return extra_trees(seeds, window_length=300, has_numbers=has_numbers, strength=1.0)
 
 
 def forest():
-    members = [extra_trees(), *map(tree_of, CLASSIFIERS), LastLabelTree()]
+    members = [trees(), *map(tree_of, CLASSIFIERS), LastLabelTree()]
     return LogLinearPool(members, [0.2] * 7, 0.1)
 
 
 def nested():
-    inner = LogLinearPool([extra_trees(3), tree_of("ModelTreeClassifier")], [0.5, 0.5], 0.1)
-    return LogLinearPool([MeanPool([inner, extra_trees(2)]), LastLabelTree()], [0.9, 0.1], 0.1)
+    inner = LogLinearPool([trees(3), tree_of("ModelTreeClassifier")], [0.5, 0.5], 0.1)
+    return LogLinearPool([MeanPool([inner, trees(2)]), LastLabelTree()], [0.9, 0.1], 0.1)
 
 
 def numbers():
-    members = [extra_trees(10, True), *map(tree_of, REGRESSORS)]
+    members = [trees(10, True), *map(tree_of, REGRESSORS)]
     return LinearPool(members, [0.25] * 4, 0.1)
 
 
-TREES = {"trees": extra_trees, "forest": forest, "nested": nested, "numbers": numbers}
+TREES = {"trees": trees, "forest": forest, "nested": nested, "numbers": numbers}
 
 
 def learner(kind, **settings):

@@ -12,11 +12,10 @@ from support.streams import as_dicts, changing_rows
 
 import streamtree
 from streamtree._core.ensembles.ensemble import MeanPool
-from streamtree._core.ensembles.extratrees import ExtraTrees
+from streamtree._core.ensembles.extratrees import extra_trees
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool
 from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.store.state import StateError
-from streamtree._core.stream.window import Window
 from streamtree._core.trees.extra.tree import ExtraTree
 from streamtree._core.trees.lastlabel import LastLabelTree
 
@@ -168,24 +167,18 @@ def test_the_last_label_is_repeated_as_often_as_it_was():
     assert core.predict_proba_one({})["b"] < 0.05
 
 
-def extra_trees(n, has_numbers=False, length=200):
-    window = Window(length)
-    trees = [
-        ExtraTree(
-            has_numbers=has_numbers, seed=i, strength=1.0, stagger=i / n, window=window
-        )
-        for i in range(n)
-    ]  # fmt: skip
-    return ExtraTrees(trees, window=window, has_numbers=has_numbers)
+def trees(n, has_numbers=False):
+    seeds = list(range(n))
+    return extra_trees(seeds, window_length=200, has_numbers=has_numbers, strength=1.0)
 
 
 def test_trees_over_one_window_say_what_trees_with_windows_of_their_own_say():
-    shared = Classifier(extra_trees(3))
+    shared = Classifier(trees(4))
     alone = [
         Classifier(ExtraTree(
-            has_numbers=False, seed=i, strength=1.0, stagger=i / 3, window_length=200, haste=20
+            has_numbers=False, seed=i, strength=1.0, stagger=stagger, window_length=200, haste=20
         ))
-        for i in range(3)
+        for i, stagger in enumerate([0.0, 0.5, 0.5, 0.0])
     ]  # fmt: skip
     for x, y in zip(*changing_rows(500, 3), strict=True):
         for core in [shared, *alone]:
@@ -196,14 +189,21 @@ def test_trees_over_one_window_say_what_trees_with_windows_of_their_own_say():
     assert sys.getsizeof(shared) < sum(map(sys.getsizeof, alone)) / 1.5
 
 
+def test_trees_over_one_window_are_grown_at_different_times_two_at_a_time():
+    members = Classifier(trees(6)).snapshot()["tree"]["members"]
+    due = [members[str(m)]["next_growth"] for m in range(6)]
+    assert due == due[::-1]
+    assert due[0] < due[1] < due[2]
+
+
 @pytest.mark.parametrize("has_numbers", [False, True])
 def test_a_copy_over_one_window_goes_on_as_if_nothing_had_happened(has_numbers):
     kind = Regressor if has_numbers else Classifier
     rows, targets = number_stream(500) if has_numbers else changing_rows(500, 3)
-    core = kind(extra_trees(3, has_numbers))
+    core = kind(trees(3, has_numbers))
     for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
         if i == 377:
-            copied = kind(extra_trees(3, has_numbers))
+            copied = kind(trees(3, has_numbers))
             copied.check_state(core.snapshot())
             copied.restore(copy.deepcopy(core.snapshot()))
         core.learn_one(x, y, 1.0)
@@ -218,10 +218,10 @@ def test_a_copy_over_one_window_goes_on_as_if_nothing_had_happened(has_numbers):
     lambda tree: tree["members"]["0"]["grown"]["nodes"]["column"].__setitem__(0, 99),
 ])
 def test_a_damaged_state_over_a_window_is_refused(damage):
-    core = Classifier(extra_trees(2))
+    core = Classifier(trees(2))
     for x, y in zip(*changing_rows(300, 3), strict=True):
         core.learn_one(x, y, 1.0)
     state = copy.deepcopy(core.snapshot())
     damage(state["tree"])
     with pytest.raises(StateError):
-        Classifier(extra_trees(2)).check_state(state)
+        Classifier(trees(2)).check_state(state)

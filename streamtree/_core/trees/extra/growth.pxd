@@ -26,6 +26,7 @@ cdef struct Pending:
     int32_t node
     int32_t begin
     int32_t end
+    uint64_t constant   # fields of which a search found out; not kept in a state
 
 
 cdef struct GrowthRecord:
@@ -107,7 +108,8 @@ cdef class Growth:
     cdef int _reserve(self, int32_t n, int32_t n_labels) except -1 nogil
     cdef int64_t _row_of(self, int32_t slot) noexcept nogil
     cdef int _reserve_stack(self, int32_t capacity) except -1 nogil
-    cdef int _push(self, int32_t node, int32_t begin, int32_t end) except -1 nogil
+    cdef int _push(self, int32_t node, int32_t begin, int32_t end,
+                   uint64_t constant) except -1 nogil
     cdef int drop(self) except -1 nogil
     cdef void _release(self) noexcept nogil
     cdef GrowthRecord _record(self) noexcept nogil

@@ -93,7 +93,7 @@ cdef class Growth:
         self.window_slots = self.window.capacity
         self.random = random
         self.credit = self.spent = 0
-        self._push(ROOT, 0, n)
+        self._push(ROOT, 0, n, 0)
         self.n_open = n
         self.phase = GROWING
         return 0
@@ -235,6 +235,10 @@ cdef class Growth:
         cdef int32_t end = self.done + self._chunk(), middle
         cdef const Candidate* best = &self.search.best
         cdef Pending at = self.at
+        # a sample says nothing of all rows
+        cdef uint64_t constant = (
+            at.constant if at.end - at.begin > CHUNK else self.search.constant
+        )
         self.n_left = self.search.divide(
             &self.slots[at.begin], self.right, self.done, end, self.n_left
         )
@@ -249,8 +253,8 @@ cdef class Growth:
         middle = at.begin + self.n_left
         memcpy(&self.slots[middle], self.right, (at.end - middle) * sizeof(int32_t))
         end = self.shadow.split(at.node, best.column, best.threshold, best.missing_right)
-        self._push(end + 1, middle, at.end)
-        self._push(end, at.begin, middle)
+        self._push(end + 1, middle, at.end, constant)
+        self._push(end, at.begin, middle, constant)
         self.at.node = -1
         return 0
 
@@ -261,14 +265,16 @@ cdef class Growth:
         self.n_tried = self.n_drawn = self.done = 0
         self.stage = COUNTING
         self.is_begun = True
-        self.search.begin(&self.slots[self.at.begin], self.at.end - self.at.begin)
+        self.search.begin(
+            &self.slots[self.at.begin], self.at.end - self.at.begin, self.at.constant
+        )
 
     cdef int _resume(self) except -1 nogil:
         """Look at the rows of the node at hand again: a state has only what came of it."""
         cdef Candidate best = self.search.best
         cdef int32_t n = self.at.end - self.at.begin, first = 0
         self.is_begun = True
-        self.search.begin(&self.slots[self.at.begin], n)
+        self.search.begin(&self.slots[self.at.begin], n, self.at.constant)
         if self.stage == COUNTING:
             n = self.done
         while first < n:
@@ -323,10 +329,11 @@ cdef class Growth:
         cdef int64_t capacity = self.window.capacity
         return self.first + (slot - self.first % capacity + capacity) % capacity
 
-    cdef int _push(self, int32_t node, int32_t begin, int32_t end) except -1 nogil:
+    cdef int _push(self, int32_t node, int32_t begin, int32_t end,
+                   uint64_t constant) except -1 nogil:
         if self.n_stack == self.stack_capacity:
             self._reserve_stack(<int32_t> spacious(self.n_stack + 16))
-        self.stack[self.n_stack] = Pending(node, begin, end)
+        self.stack[self.n_stack] = Pending(node, begin, end, constant)
         self.n_stack += 1
         return 0
 
@@ -403,9 +410,9 @@ cdef class Growth:
         if record.stack_capacity:
             self._reserve_stack(record.stack_capacity)
         for i in range(<int32_t> stack.shape[0]):
-            self._push(stack[i, 0], stack[i, 1], stack[i, 2])
+            self._push(stack[i, 0], stack[i, 1], stack[i, 2], 0)
             self.n_open += stack[i, 2] - stack[i, 1]
-        self.at = Pending(record.node, record.node_begin, record.node_end)
+        self.at = Pending(record.node, record.node_begin, record.node_end, 0)
         self.n_open += record.node_end - record.node_begin
         self.n_tried, self.n_drawn = record.n_tried, record.n_drawn
         self.stage, self.done, self.n_left = record.stage, record.done, record.n_left

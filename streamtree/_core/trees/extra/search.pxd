@@ -45,6 +45,7 @@ cdef class SplitSearch:
     cdef bint is_pure           # nothing is to be told apart
     cdef bint is_done           # nothing can be better than the best
     cdef bint is_weighted       # not all weights are 1
+    cdef uint64_t constant      # by bit: of the first 64 fields those found to be the same in all
     cdef int32_t n_labels
     cdef int32_t* labels        # met in them
     cdef double* weights        # of these labels
@@ -64,10 +65,10 @@ cdef class SplitSearch:
     cdef int32_t label_capacity
 
     cdef int reserve(self, int32_t n, int32_t n_labels) except -1 nogil
-    cdef void begin(self, const int32_t* slots, int32_t n) noexcept nogil
+    cdef void begin(self, const int32_t* slots, int32_t n, uint64_t constant) noexcept nogil
     cdef void count(self, int32_t first, int32_t end) noexcept nogil
     cdef void centre(self) noexcept nogil
-    cdef void begin_with(self, const int32_t* slots, int32_t n) noexcept nogil
+    cdef void begin_with(self, const int32_t* slots, int32_t n, uint64_t constant) noexcept nogil
     cdef void begin_with_sample(self, const int32_t* slots, int32_t n,
                                 uint64_t word) noexcept nogil
     cdef double width(self) noexcept nogil

@@ -27,6 +27,11 @@ cdef enum:
     FAR_OUT = 64
 
 
+cdef inline uint64_t bit_of(int32_t field) noexcept nogil:
+    """Of the first fields."""
+    return <uint64_t> 1 << field if field < 64 else 0
+
+
 cdef float threshold_between(float low, float high, double share) noexcept nogil:
     """From low to below high."""
     cdef float threshold = <float> (low + share * (<double> high - low))
@@ -109,8 +114,11 @@ cdef class SplitSearch:
 
     # ------------------------------------------------------------------------ what is there
 
-    cdef void begin(self, const int32_t* slots, int32_t n) noexcept nogil:
-        """Take other rows, of which none is counted yet; there is room for them."""
+    cdef void begin(self, const int32_t* slots, int32_t n, uint64_t constant) noexcept nogil:
+        """Take other rows, of which none is counted yet; there is room for them.
+
+        `constant` are the fields that are known to be the same in all of them.
+        """
         cdef int32_t i
         for i in range(self.n_labels if self.places != NULL else 0):
             self.places[self.labels[i]] = -1
@@ -121,10 +129,11 @@ cdef class SplitSearch:
         self.is_done = self.is_weighted = False
         self.is_pure = True
         self.total = self.sum = 0.0
+        self.constant = constant
 
-    cdef void begin_with(self, const int32_t* slots, int32_t n) noexcept nogil:
+    cdef void begin_with(self, const int32_t* slots, int32_t n, uint64_t constant) noexcept nogil:
         """Take other rows, at most a chunk, and count them."""
-        self.begin(slots, n)
+        self.begin(slots, n, constant)
         self.count(0, n)
         self.centre()
 
@@ -137,7 +146,7 @@ cdef class SplitSearch:
             word = splitmix64(word)
             first, end = end, <int64_t> n * (i + 1) // CHUNK
             self.sampled[i] = slots[first + below(word, end - first)]
-        self.begin_with(self.sampled, CHUNK)
+        self.begin_with(self.sampled, CHUNK, self.constant)
 
     cdef void count(self, int32_t first, int32_t end) noexcept nogil:
         """Count a chunk more; what is known of each of its rows takes the place of the last's."""
@@ -222,18 +231,17 @@ cdef class SplitSearch:
         cdef Trial* trial = &self.trial
         cdef uint64_t word = next_random(random)
         # as many as there are now: fields and lists change while a node is at hand
-        cdef int32_t choice = <int32_t> below(word, <int32_t> (self.width() + 0.5))
-        cdef const Field* field
+        cdef int32_t choice = <int32_t> below(word, <int32_t> (self.width() + 0.5)), field
         trial.word = word
         if choice < self.window.n_fields:
-            field = &self.window.fields[self.window.ranked[choice]]
-            trial.column = field.column
-            if field.column < 0:
+            field = self.window.ranked[choice]
+            trial.column = self.window.fields[field].column
+            if trial.column < 0:
                 # one against rest: that of a random row
                 trial.column = self.window.cells_of(
                     self.slots[below(next_random(random), self.n)]
-                )[self.window.ranked[choice]].code
-            return trial.column >= 0
+                )[field].code
+            return trial.column >= 0 and not self.constant & bit_of(field)
         word = next_random(random)
         trial.column = self._draw_listed(self.slots[below(word, self.n)], word)
         return trial.column >= 0 and self.window.field_of[trial.column] < 0
@@ -293,6 +301,8 @@ cdef class SplitSearch:
             if low > high:
                 low, high = high, low
         if not low < high:
+            if trial.n_missing == 0 and place >= 0 and not is_between_rows:
+                self.constant |= bit_of(place)
             return False
         if self.n > FEW_ROWS and not is_category:
             self._narrow(&low, &high)

@@ -27,6 +27,9 @@ from streamtree._core.trees.extra.nodes import check_nodes
 cdef enum:
     # rows before a tree is first grown, at the earliest
     FIRST_GROWTH = 100
+    # A tree is grown anew when so many quarters of the rows of the window have come. Forests over
+    # 39 streams: with 2 a fifth more of the trees' time for the same, with 4 .0004 less accuracy.
+    WAIT = 3
     # a leaf searches for a split when it has kept so many rows, after some more if it found none
     LABELLED_ROWS = 6
     NUMBERED_ROWS = 10
@@ -227,7 +230,7 @@ cdef class ExtraTree(Tree):
                 n += 1
         if n < 2:
             return 0
-        self.search.begin_with(slots, n)
+        self.search.begin_with(slots, n, 0)
         if self.search.is_pure:
             return 0
         for _ in range(min(
@@ -279,7 +282,7 @@ cdef class ExtraTree(Tree):
             return self._replay()
         if self.may_begin and self.is_due():
             self.growth.start(next_random(&self.random), bytes_of_scratch(self.nodes.limit))
-            self.next_growth = rows + max(self.window.n_rows() // 2, 1)
+            self.next_growth = rows + max(self.window.n_rows() * WAIT // 4, 1)
         return 0
 
     cdef int _replay(self) except -1 nogil:
