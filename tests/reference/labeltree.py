@@ -244,7 +244,7 @@ class ReferenceLabelTree:
     # -------------------------------------------------------------------- prediction
 
     def find_groups(self, row):
-        """The groups that the beam finds, the most probable one first, and how probable they are."""
+        """The groups that the beam finds, the most probable first, and their probabilities."""
         level, groups = [(1.0, self.nodes[0])], []
         while level:
             ahead = []
