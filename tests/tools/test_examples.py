@@ -34,14 +34,14 @@ MOST_LINES = 25
 
 
 @pytest.mark.parametrize("name", first_quick(SAID))
-def test_an_example_does_its_job(name, tmp_path, monkeypatch, capsys):
+def test_an_example_does_its_job(name, tmp_path, monkeypatch, capfd):
     for module in NEEDS.get(name, []):
         pytest.importorskip(module)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES)
     monkeypatch.setattr(sys, "argv", [name])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
-    out, err = capsys.readouterr()
+    out, err = capfd.readouterr()
     assert err == ""
     pattern, bounds = SAID[name]
     found = re.search(pattern, out)
