@@ -226,7 +226,7 @@ class ReferenceExtraTree:
             if size >= self.next_growth:
                 n = min(size, self.window)
                 self.growth = Growth(self, list(range(size - n, size)))
-                self.next_growth = size + n * 3 // 4
+                self.next_growth = size + n // 2
         elif self.growth.due is not None:
             self.growth.run()
         else:

@@ -176,7 +176,8 @@ def test_trees_over_one_window_say_what_trees_with_windows_of_their_own_say():
     shared = Classifier(trees(4))
     alone = [
         Classifier(ExtraTree(
-            has_numbers=False, seed=i, strength=1.0, stagger=stagger, window_length=200, haste=20
+            has_numbers=False, seed=i, strength=1.0, stagger=stagger, window_length=200,
+            is_member=True,
         ))
         for i, stagger in enumerate([0.0, 0.5, 0.5, 0.0])
     ]  # fmt: skip
