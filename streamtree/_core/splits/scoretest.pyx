@@ -15,6 +15,7 @@ from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.kernels.significance cimport chi_squared_z, level_of_look, normal_quantile
 from streamtree._core.stream.encoding cimport KNOTS, encoded_value
 from streamtree._core.stream.row cimport EncodedRow, Row, View
+from streamtree._core.stream.scales cimport n_shown
 
 import numpy as np
 
@@ -179,9 +180,16 @@ cdef class SplitFinder:
         search.n = CANDIDATES
 
     cdef float patience(self) noexcept nogil:
-        """The weight of the examples between two looks."""
-        cdef double least = max(LEAST_PATIENCE, self.context.scaler.n_born)
-        return <float> max(GRACE_PERIODS * self.grace_period, least)
+        """The weight of the examples between two looks.
+
+        One for each column at least, but for those that came once: they tell nothing.
+        """
+        cdef double least = max(LEAST_PATIENCE, GRACE_PERIODS * self.grace_period), again = 0.0
+        cdef int32_t column, n = self.context.scaler.n_born
+        if n > least:
+            for column in range(n):
+                again += n_shown(&self.context.scaler.columns[column]) > 1
+        return <float> max(least, again)
 
     cdef const Candidate* found(self, SplitSearch* search) noexcept nogil:
         """The threshold at which a leaf should split now, NULL if there is none."""

@@ -26,6 +26,19 @@ def test_few_model_trees_split_on_noise(kind):
     assert n_split <= TREES * DELTA + 2.0 * np.sqrt(TREES * DELTA * (1.0 - DELTA))
 
 
+@pytest.mark.filterwarnings("ignore:.* features have come")
+def test_columns_that_come_once_do_not_put_off_the_looks_of_a_leaf():
+    rng = np.random.default_rng(3)
+    plain, flooded = ModelTreeClassifier(), ModelTreeClassifier()
+    for i in range(1000):
+        x, y = {"a": rng.normal()}, int(rng.integers(2))
+        plain.learn_one(x, y)
+        flooded.learn_one(x | {f"column {i}": 1.0}, y)
+    looks = [model.snapshot()["tree"]["searches"][0]["looks"] for model in (plain, flooded)]
+    assert plain.n_nodes == flooded.n_nodes == 1
+    assert looks[0] == looks[1] > 5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("estimator", [ModelTreeClassifier, LOMTreeClassifier])
 def test_trees_stay_small_on_noise(estimator):
