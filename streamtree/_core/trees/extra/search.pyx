@@ -12,7 +12,7 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 
 from streamtree._core.kernels.rng cimport below, fraction, next_random, splitmix64
 from streamtree._core.store.budget cimport counted, give_back
-from streamtree._core.stream.window cimport Cell, Field, Window
+from streamtree._core.stream.window cimport Cell, Window
 
 
 cdef extern from "../../kernels/ranges.h" nogil:
