@@ -39,7 +39,8 @@ TARGETS = [
 ]  # fmt: skip
 LABELS = [
     "q", "p", "", "\0", 0, 1, -5, 2**70, True, 2.5, -0.0, float("inf"), b"x", ("a", 1), (),
-    np.int64(3), np.str_("q"), np.bool_(False), frozenset("ab"),
+    # of one letter: Python does not keep the order of several through a pickle
+    np.int64(3), np.str_("q"), np.bool_(False), frozenset("a"),
 ]  # fmt: skip
 BAD_VALUES = [float("inf"), -np.inf, np.float32("inf"), 2**2000, b"x", [], 1j, object()]
 BAD_WEIGHTS = [-1.0, -5e-324, 1.0001e100, float("nan"), float("inf"), 10**400, "w", None]
