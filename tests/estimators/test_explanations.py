@@ -8,6 +8,7 @@ from support.estimators import (
     TREES,
     as_batch,
     cases,
+    defaults,
     learned,
     stream_of,
     targets_of,
@@ -28,7 +29,6 @@ from streamtree._core.ensembles.pools import LinearPool, LogLinearPool
 from streamtree._core.learners.explaining import explain
 from streamtree._core.learners.learner import Classifier, Regressor
 
-N_ROWS = 4_000
 # what sums of contributions may be off by, relative to the sizes of the numbers
 DIGITS = 1e-9
 
@@ -55,10 +55,20 @@ def predicted(model, x):
     return list(said.values()) if isinstance(said, dict) else [said]
 
 
+@pytest.mark.slow
+@defaults
+def test_many_paths_and_contributions_end_in_the_prediction(estimator, params):
+    check_explanations(estimator, params, 4_000)
+
+
 @cases
 def test_paths_and_contributions_end_in_the_prediction(estimator, params):
+    check_explanations(estimator, params, 150)
+
+
+def check_explanations(estimator, params, n):
     model = trained(estimator, params)
-    rows, _ = changing_rows(150, 4, seed=1)
+    rows, _ = changing_rows(n, 4, seed=1)
     if estimator in TREES:
         views = {view.node: view for view in model._views()}
         assert repr(model.decision_path(rows[0])) == repr(model._path(rows[0], views))
