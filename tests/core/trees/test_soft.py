@@ -110,7 +110,7 @@ def bent_plane(n, features=3, seed=0):
     return X, 3.0 * np.abs(X[:, 0] + 0.5 * X[:, 1]) + X[:, 2] + 0.1 * rng.normal(size=n)
 
 
-def stream(kind, n=600, seed=0):
+def stream(kind, n=900, seed=0):
     """Rows and targets: a number, or 2 or 4 classes that no plane divides."""
     if kind == "number":
         X, y = bent_plane(n, seed=seed)
