@@ -1,12 +1,11 @@
 """A long stream that drifts: memory and time stay flat, and the state is valid at the end."""
 
-import resource
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 from river import base
+from support.memory import resident_bytes
 
 from attack.checks import Broken, check_answers, check_state, estimators
 
@@ -37,10 +36,6 @@ def chunks(estimator, n, rng):
             yield X, score
 
 
-def resident():
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-
-
 def attack(estimator, n, seed):
     """Rows tested, then learned; returns the least microseconds a row, and bytes, of each part."""
     rng = np.random.default_rng(seed)
@@ -50,10 +45,10 @@ def attack(estimator, n, seed):
         start = time.process_time()
         model.test_then_learn_many(X, y)
         fastest = min(fastest, time.process_time() - start)
-        before = before or resident()
+        before = before or resident_bytes()
         if (i + 1) % (n // CHUNK // PARTS) == 0:
             times.append(fastest / CHUNK * 1e6)
-            sizes.append(resident() - before)
+            sizes.append(resident_bytes() - before)
             fastest = np.inf
     check_answers(model, dict(enumerate(X[0].tolist())))
     check_state(model, on_disk=True)

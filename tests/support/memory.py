@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import resource
 import sys
 from pathlib import Path
 
@@ -20,7 +21,7 @@ class _Mallinfo2(ctypes.Structure):
 
 def resident_bytes():
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096
+    return pages * resource.getpagesize()
 
 
 def allocated():
