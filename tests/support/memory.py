@@ -2,7 +2,7 @@
 
 import ctypes
 import gc
-import resource
+import os
 import sys
 from pathlib import Path
 
@@ -21,7 +21,7 @@ class _Mallinfo2(ctypes.Structure):
 
 def resident_bytes():
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize()
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def allocated():
