@@ -5,8 +5,9 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from streamtree._core.store.tables cimport (
-    Table, TableExport, import_table, table_bytes, table_clone, table_count, table_find,
-    table_free, table_insert, table_locate, table_locate_all, table_reserve, table_sorted_slots,
+    DENSE_FACTOR, Table, TableExport, import_table, table_bytes, table_clone, table_count,
+    table_find, table_free, table_insert, table_locate, table_locate_all, table_reserve,
+    table_sorted_slots,
 )
 from streamtree._core.stream.encoding cimport KNOTS
 from streamtree._core.stream.scales cimport ColumnScale, n_shown
@@ -134,12 +135,13 @@ cdef int make_parts(AdditiveModel* model, Parts* parts) except -1 nogil:
     if parts.is_complete:
         return 0
     n_absent = table_locate_all(
-        &model.linear, width, parts.row.keys, n_linear, parts.n_columns + 1, parts.room
+        &model.linear, width, parts.row.keys, n_linear, parts.n_columns + 1, DENSE_FACTOR,
+        parts.room,
     )
     if parts.n > n_linear:
         n_absent += table_locate_all(
             &model.knots, width, &parts.row.keys[n_linear], parts.n - n_linear,
-            KNOTS * parts.n_columns, &parts.room[n_linear],
+            KNOTS * parts.n_columns, DENSE_FACTOR, &parts.room[n_linear],
         )
     parts.slots = parts.room
     parts.is_complete = n_absent == 0

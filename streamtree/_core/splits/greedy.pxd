@@ -11,6 +11,8 @@ cdef struct AxisSplit:
     double last_value
     double gain
     double threshold
+    double left_terms   # of labels, sums of n log n: of the rows that were passed, and of the rest
+    double rest_terms
     int32_t column      # -1 for none
     int32_t unused
 
@@ -30,6 +32,7 @@ cdef class GreedySearch:
     cdef double[:, ::1] _present
     cdef double[:, ::1] _left
     cdef AxisSplit[::1] _best
+    cdef double[::1] _terms             # n log n
     cdef int32_t[::1] _met              # the nodes that have the column at hand
 
     cdef double standard(self, Py_ssize_t row, Py_ssize_t target) noexcept nogil
@@ -41,8 +44,12 @@ cdef class GreedySearch:
     cdef object best_splits(self, const int32_t[::1] node_of, Py_ssize_t n_nodes)
 
     cdef int _standardise(self, bint has_one_unit) except -1
+    cdef int _take_logs(self) except -1
     cdef int _sort(self) except -1
-    cdef double _purity_of_rest(self, const double* totals, const double* left) noexcept nogil
+    cdef double _term(self, double x) noexcept nogil
+    cdef double _purity_of_parts(self, int32_t node) noexcept nogil
+    cdef void _sum_terms(self, int32_t node) noexcept nogil
+    cdef void _pass(self, int32_t node, Py_ssize_t row) noexcept nogil
     cdef Py_ssize_t _search_column(
         self, const int32_t[::1] node_of, Py_ssize_t start
     ) noexcept nogil

@@ -22,10 +22,6 @@ memset(&_blank, 0, sizeof(AxisSplit))
 SPLIT = np.asarray(<AxisSplit[:1]> &_blank).dtype
 
 
-cdef inline double x_log_x(double x) noexcept nogil:
-    return x * log(x) if x > 0.0 else 0.0
-
-
 @cython.final
 cdef class GreedySearch:
     """Of rows with labels below `n_classes`, or with targets.
@@ -46,7 +42,17 @@ cdef class GreedySearch:
         self._context = context
         if rows.n_targets:
             self._standardise(has_one_unit)
+        else:
+            self._take_logs()
         self._sort()
+
+    cdef int _take_logs(self) except -1:
+        """Find what `term` says of whole numbers."""
+        cdef Py_ssize_t i
+        self._terms = np.zeros(self.rows.n + 1)
+        for i in range(1, self.rows.n + 1):
+            self._terms[i] = i * log(<double> i)
+        return 0
 
     cdef int _standardise(self, bint has_one_unit) except -1:
         """Find the means and deviations of the targets: gains must not depend on their units."""
@@ -70,7 +76,11 @@ cdef class GreedySearch:
         columns = np.asarray(<int32_t[:n_entries + 1]> self.rows.columns)[:n_entries]
         values = np.asarray(<double[:n_entries + 1]> self.rows.values)[:n_entries]
         order = values.argsort(kind="stable")
-        order = order[columns[order].argsort(kind="stable")]
+        by_value = columns[order]
+        if np.maximum.reduce(columns, initial=0) < 1 << 16:
+            # numpy sorts numbers of two bytes by counting
+            by_value = by_value.astype(np.uint16)
+        order = order[by_value.argsort(kind="stable")]
         starts = np.asarray(<int64_t[:n + 1]> self.rows.starts)
         self._rows = np.arange(n, dtype=np.int32).repeat(starts[1:] - starts[:n])[order]
         self._columns, self._values = columns[order], values[order]
@@ -107,23 +117,33 @@ cdef class GreedySearch:
                 total += sums[i] * sums[i]
             return total / sums[self.n_outputs]
         for i in range(self.n_outputs):
-            total += x_log_x(sums[i])
-        return total - x_log_x(sums[self.n_outputs])
+            total += self._term(sums[i])
+        return total - self._term(sums[self.n_outputs])
 
-    cdef inline double _purity_of_rest(
-        self, const double* totals, const double* left
-    ) noexcept nogil:
-        """The purity of what is not on the left side."""
-        cdef double weight = totals[self.n_outputs] - left[self.n_outputs]
+    cdef inline double _term(self, double x) noexcept nogil:
+        """x log x, looked up where x is whole, as it is without weights."""
+        cdef Py_ssize_t whole
+        if not x > 0.0:
+            return 0.0
+        if x < self._terms.shape[0]:
+            whole = <Py_ssize_t> x
+            if whole == x:
+                return self._terms[whole]
+        return x * log(x)
+
+    cdef double _purity_of_parts(self, int32_t node) noexcept nogil:
+        """The purity of what was passed of a node and of what was not."""
+        cdef const double* totals = &self._totals[node, 0]
+        cdef const double* left = &self._left[node, 0]
+        cdef const AxisSplit* best = &self._best[node]
+        cdef double weight = left[self.n_outputs], rest = totals[self.n_outputs] - weight
         cdef double total = 0.0
         cdef Py_ssize_t i
         if self.rows.n_targets:
             for i in range(self.n_outputs):
                 total += (totals[i] - left[i]) * (totals[i] - left[i])
-            return total / weight
-        for i in range(self.n_outputs):
-            total += x_log_x(totals[i] - left[i])
-        return total - x_log_x(weight)
+            return self.purity(left) + total / rest
+        return (best.left_terms - self._term(weight)) + (best.rest_terms - self._term(rest))
 
     cdef double purity_of_sides(
         self, const int64_t[::1] members, const signed char[::1] side
@@ -156,6 +176,7 @@ cdef class GreedySearch:
                     self.count(&self._totals[node_of[i], 0], i)
             for i in range(n_nodes):
                 self._best[i].gain = self.purity(&self._totals[i, 0])
+                self._sum_terms(i)
             while start < size:
                 start = self._search_column(node_of, start)
         return best
@@ -177,12 +198,39 @@ cdef class GreedySearch:
             if i < end and node_of[self._rows[i]] >= 0:
                 node = node_of[self._rows[i]]
                 self._try(node, column, self._values[i])
-                self.count(&self._left[node, 0], self._rows[i])
+                self._pass(node, self._rows[i])
                 self._best[node].last_value = self._values[i]
         for j in range(n_met):
             for i in range(self.n_outputs + 1):
                 self._left[self._met[j], i] = self._present[self._met[j], i] = 0.0
+            self._sum_terms(self._met[j])
         return end
+
+    cdef void _sum_terms(self, int32_t node) noexcept nogil:
+        """Of labels, what the gain is made of: on the left, and of the rest."""
+        cdef AxisSplit* best = &self._best[node]
+        cdef Py_ssize_t i
+        best.left_terms = best.rest_terms = 0.0
+        for i in range(0 if self.rows.n_targets else self.n_outputs):
+            best.left_terms += self._term(self._left[node, i])
+            best.rest_terms += self._term(self._totals[node, i] - self._left[node, i])
+
+    cdef inline void _pass(self, int32_t node, Py_ssize_t row) noexcept nogil:
+        """Move a row of a node to the left."""
+        cdef AxisSplit* best = &self._best[node]
+        cdef int32_t label
+        cdef double* left
+        cdef double whole
+        if self.rows.n_targets:
+            self.count(&self._left[node, 0], row)
+            return
+        label = self.rows.labels[row]
+        left, whole = &self._left[node, label], self._totals[node, label]
+        best.left_terms -= self._term(left[0])
+        best.rest_terms -= self._term(whole - left[0])
+        self.count(&self._left[node, 0], row)
+        best.left_terms += self._term(left[0])
+        best.rest_terms += self._term(whole - left[0])
 
     cdef Py_ssize_t _meet(
         self, const int32_t[::1] node_of, Py_ssize_t start, Py_ssize_t end
@@ -211,6 +259,7 @@ cdef class GreedySearch:
             self._try(node, column, 0.0)
             for i in range(self.n_outputs + 1):
                 self._left[node, i] += self._totals[node, i] - self._present[node, i]
+            self._sum_terms(node)
             self._best[node].last_value = 0.0
 
     cdef void _try(self, int32_t node, int32_t column, double value) noexcept nogil:
@@ -225,7 +274,7 @@ cdef class GreedySearch:
             return
         if totals[self.n_outputs] - left[self.n_outputs] <= 0.0:
             return
-        gain = self.purity(left) + self._purity_of_rest(totals, left)
+        gain = self._purity_of_parts(node)
         # columns that divide the rows alike differ by the rounding of their sums
         if gain > best.gain + margin or (
             gain >= best.gain - margin and best.column >= 0

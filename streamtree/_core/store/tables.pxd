@@ -11,6 +11,12 @@ from streamtree._core.store.memory cimport prefetch
 cdef enum:
     # more keys than any dense table has slots: a map is always hashed
     MAP_UNIVERSE = 0x7FFFFFFF
+    # A dense table may have this many times the slots of the hash table it replaces: a slot that
+    # needs no search is worth that much. Where a row looks into a table at every node of a path,
+    # it is worth more, if there are not too many keys.
+    DENSE_FACTOR = 2
+    PATH_FACTOR = 8
+    MANY_KEYS = 2048
 
 
 cdef struct Table:
@@ -78,7 +84,8 @@ cdef int table_reserve(
     Table* table, int width, Py_ssize_t entries, int32_t universe
 ) except -1 nogil
 cdef Py_ssize_t table_locate_all(
-    Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t* slots
+    Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t factor,
+    int32_t* slots
 ) except -1 nogil
 cdef int table_allocate(Table* table, int width, int32_t capacity, bint is_dense) except -1 nogil
 cdef int table_clone(Table* table, const Table* source, int width) except -1 nogil

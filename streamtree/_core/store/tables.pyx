@@ -14,9 +14,6 @@ import numpy as np
 from streamtree._core.store.state import check_rows, require
 
 cdef enum:
-    # A dense table may have this many times the slots of the hash table it replaces: a slot
-    # that needs no search is worth that much.
-    DENSE_FACTOR = 2
     # Slots of a dense table for each of a hash table of its records, at the most: many that had
     # room made may never have learned anything.
     MOST_EMPTY = 16
@@ -43,10 +40,14 @@ cdef struct Layout:
     bint is_dense
 
 
-cdef Layout layout_for(Py_ssize_t entries, int32_t universe) noexcept nogil:
+cdef Layout layout_for(
+    Py_ssize_t entries, int32_t universe, int32_t factor=DENSE_FACTOR
+) noexcept nogil:
     """What suits `entries` keys out of 0 … universe - 1."""
     cdef int32_t capacity = hash_capacity(entries)
-    if universe <= DENSE_FACTOR * capacity:
+    if universe > MANY_KEYS:
+        factor = DENSE_FACTOR
+    if universe <= factor * capacity:
         # room for an eighth more columns, so that a growing stream does not copy every row
         return Layout(universe + universe // 8, True)
     return Layout(capacity, False)
@@ -140,7 +141,8 @@ cdef int table_reserve(
 
 
 cdef Py_ssize_t table_locate_all(
-    Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t* slots
+    Table* table, int width, const int32_t* keys, Py_ssize_t n, int32_t universe, int32_t factor,
+    int32_t* slots
 ) except -1 nogil:
     """Fill slots[i] with the slot of keys[i], making the absent ones; keys do not repeat.
 
@@ -155,7 +157,7 @@ cdef Py_ssize_t table_locate_all(
     live = table.size
     if table.keys == NULL:
         # as if it were full: to count what is in it takes as long as to copy it
-        layout = layout_for(table.capacity + absent, universe)
+        layout = layout_for(table.capacity + absent, universe, factor)
         if not has_room(layout_bytes(&layout, width)):
             return missing
         live = table_count(table, width)
@@ -165,7 +167,7 @@ cdef Py_ssize_t table_locate_all(
                 &table.records[<size_t> slots[i] * width], width
             )
     if table.keys == NULL or 4 * (live + absent) > 3 * <Py_ssize_t> table.capacity:
-        layout = layout_for(live + absent, universe)
+        layout = layout_for(live + absent, universe, factor)
         if not has_room(layout_bytes(&layout, width)):
             return missing
         rebuild(table, width, &layout)
@@ -343,7 +345,7 @@ cdef int import_table(
     if start == end:
         return 0
     slots = np.empty(end - start, dtype=np.int32)
-    table_locate_all(table, width, &keys[0], end - start, universe, &slots[0])
+    table_locate_all(table, width, &keys[0], end - start, universe, DENSE_FACTOR, &slots[0])
     for line in range(end - start):
         memcpy(&table.records[<size_t> slots[line] * width], &records[line, 0],
                width * sizeof(double))

@@ -3,7 +3,7 @@
 from libc.stdint cimport int32_t
 
 from streamtree._core.kernels.linear cimport Inputs
-from streamtree._core.store.tables cimport Table, table_locate, table_locate_all
+from streamtree._core.store.tables cimport PATH_FACTOR, Table, table_locate, table_locate_all
 from streamtree._core.stream.row cimport Scratch, View
 
 
@@ -38,6 +38,6 @@ cdef inline int add_absent(
     """Make the records that `find_inputs` has not found."""
     if inputs.n_absent:
         inputs.n_absent = table_locate_all(
-            table, width, x.columns, x.n, universe, <int32_t*> inputs.slots
+            table, width, x.columns, x.n, universe, PATH_FACTOR, <int32_t*> inputs.slots
         )
     return 0
