@@ -27,6 +27,10 @@ from streamtree._core.store.state import check_counts, check_finite, check_rows,
 
 cdef enum:
     FIRST_SLOTS = 320
+    # From so many slots on there are ten times as many at once, of which the system gives those
+    # that rows come to: what is moved is little, and no row waits long for it.
+    FEW_SLOTS = 1280
+    MANY_TIMES = 10
     FIRST_ENTRIES = 1024
     # rather than fewer rows than these slots are for, columns have no field
     LEAST_SLOTS = 125
@@ -136,7 +140,7 @@ cdef class Window:
         if self.size == self.capacity:
             self._resize(max(self.capacity, min(
                 max(self.most_slots(0), <int32_t> LEAST_SLOTS), self.full_capacity(),
-                2 * self.capacity if self.capacity else FIRST_SLOTS,
+                self._next_capacity(),
             )))
         if row.listed.top >= self.n_columns:
             self._add_columns(row.listed.top + 1)
@@ -235,6 +239,12 @@ cdef class Window:
         return 0.0
 
     # ------------------------------------------------------------------------------- room
+
+    cdef int64_t _next_capacity(self) noexcept nogil:
+        """The slots that come after those that there are."""
+        if self.capacity == 0:
+            return FIRST_SLOTS
+        return <int64_t> self.capacity * (2 if self.capacity < FEW_SLOTS else MANY_TIMES)
 
     cdef int _resize(self, int32_t capacity) except -1 nogil:
         """Take so many slots; rows that have one keep it."""
@@ -624,7 +634,7 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     require(state["length"] == length, "the length of the window")
     require(capacity <= length + (length + 3) // 4, "the length of the window")
     n = min(size, capacity)
-    require((capacity > 0) == (size > 0) and capacity <= max(FIRST_SLOTS, 2 * n), "the slots")
+    require((capacity > 0) == (size > 0) and capacity <= max(FIRST_SLOTS, MANY_TIMES * n), "the slots")
     field_of, columns, groups = state["field_of"], state["columns"], state["groups"]
     starts, entries = state["starts"], len(state["list_columns"])
     numbers = int((columns >= 0).sum())

@@ -83,12 +83,10 @@ cdef class Growth:
     cdef int32_t n_tried        # candidates of it that split its rows
     cdef int32_t n_drawn
     cdef int32_t n_wanted       # how many of these are enough, for so many columns
-    cdef double width
     cdef bint is_begun          # the search knows its rows
     cdef uint64_t word          # that its sample is drawn by
 
     cdef int start(self, uint64_t random, size_t most_scratch) except -1 nogil
-    cdef int32_t n_candidates(self) noexcept nogil
     cdef int64_t limit(self) noexcept nogil
     cdef bint loses_rows(self) noexcept nogil
     cdef int run(self) except -1 nogil

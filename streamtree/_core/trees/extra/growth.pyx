@@ -105,14 +105,9 @@ cdef class Growth:
         self.right = <int32_t*> counted(NULL, n * sizeof(int32_t))
         return self.search.reserve(n, 0 if self.search.has_numbers else n_labels)
 
-    cdef int32_t n_candidates(self) noexcept nogil:
-        """How many candidates of a node are compared."""
-        cdef int factor = CANDIDATES_OF_NUMBERS if self.search.has_numbers else CANDIDATES
-        return <int32_t> ceil(factor * sqrt(self.search.width()))
-
     cdef int64_t limit(self) noexcept nogil:
         """After how many cells all nodes that are left become leaves."""
-        return <int64_t> MOST_LEVELS * 2 * self.n_candidates() * self.n
+        return <int64_t> MOST_LEVELS * 2 * self.n_wanted * self.n
 
     cdef bint loses_rows(self) noexcept nogil:
         """Whether rows that it is still to look at have gone, or changed their slots."""
@@ -125,6 +120,10 @@ cdef class Growth:
     cdef int run(self) except -1 nogil:
         """Do as much as is due for a row."""
         cdef int64_t cost
+        cdef int factor = CANDIDATES_OF_NUMBERS if self.search.has_numbers else CANDIDATES
+        # fields and lists change from row to row
+        self.search.measure()
+        self.n_wanted = <int32_t> ceil(factor * sqrt(self.search.width))
         # the rows that are left when the limit is reached are looked at once more
         self.credit += self.haste * (self.limit() // max(self.n, 1) + 8)
         while self.at.node >= 0 or self.n_stack:
@@ -163,9 +162,6 @@ cdef class Growth:
             self._open()
         if not self.is_begun:
             self._resume()
-        if self.search.width() != self.width:
-            self.width = self.search.width()
-            self.n_wanted = self.n_candidates()
         if self.stage == COUNTING:
             return COUNT * self._chunk()
         if self.stage == SAMPLING:

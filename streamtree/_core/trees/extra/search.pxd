@@ -39,6 +39,8 @@ cdef class SplitSearch:
     cdef Trial trial
     cdef const int32_t* slots   # of the rows that are searched
     cdef int32_t n
+    cdef double width           # how many columns a row has, and that rounded
+    cdef int32_t n_columns
     cdef double total           # their weight
     cdef double sum             # of their numbers, from that of the first row
     cdef double mean
@@ -71,7 +73,7 @@ cdef class SplitSearch:
     cdef void begin_with(self, const int32_t* slots, int32_t n, uint64_t constant) noexcept nogil
     cdef void begin_with_sample(self, const int32_t* slots, int32_t n,
                                 uint64_t word) noexcept nogil
-    cdef double width(self) noexcept nogil
+    cdef void measure(self) noexcept nogil
     cdef bint consider(self, uint64_t* random, bint is_between_rows) noexcept nogil
     cdef bint _draw(self, uint64_t* random) noexcept nogil
     cdef void _gather(self) noexcept nogil

@@ -107,10 +107,11 @@ cdef class SplitSearch:
         self.label_capacity = n_labels
         return 0
 
-    cdef double width(self) noexcept nogil:
-        """How many columns a row has: fields, and values in lists."""
+    cdef void measure(self) noexcept nogil:
+        """See how many columns a row has now: fields, and values in lists."""
         cdef int64_t n_rows = max(self.window.size - self.window.first(), <int64_t> 1)
-        return self.window.n_fields + <double> self.window.n_entries() / n_rows
+        self.width = self.window.n_fields + <double> self.window.n_entries() / n_rows
+        self.n_columns = <int32_t> (self.width + 0.5)
 
     # ------------------------------------------------------------------------ what is there
 
@@ -230,8 +231,7 @@ cdef class SplitSearch:
         """Choose a column; returns whether there is one."""
         cdef Trial* trial = &self.trial
         cdef uint64_t word = next_random(random)
-        # as many as there are now: fields and lists change while a node is at hand
-        cdef int32_t choice = <int32_t> below(word, <int32_t> (self.width() + 0.5)), field
+        cdef int32_t choice = <int32_t> below(word, self.n_columns), field
         trial.word = word
         if choice < self.window.n_fields:
             field = self.window.ranked[choice]

@@ -234,10 +234,11 @@ cdef class ExtraTree(Tree):
         if n < 2:
             return 0
         self.search.begin_with(slots, n, 0)
+        self.search.measure()
         if self.search.is_pure:
             return 0
         for _ in range(min(
-            MOST_CANDIDATES, <int32_t> ceil(CANDIDATES * sqrt(self.search.width()))
+            MOST_CANDIDATES, <int32_t> ceil(CANDIDATES * sqrt(self.search.width))
         )):
             if self.search.is_done:
                 break
