@@ -56,8 +56,8 @@ def _checked_csr(X: Any) -> Any:
     else:
         _check_indices(X.indices)
         _check_indices(X.indptr)
-        # which scipy does not look at where the last of them is 0
-        if (np.diff(X.indptr) < 0).any():
+        # which scipy does not look at where the last of them is not above 0; differences overflow
+        if (X.indptr[1:] < X.indptr[:-1]).any():
             raise ValueError("X has an indptr whose values fall")
         X.check_format(full_check=True)
     csr = X.tocsr()
@@ -150,16 +150,17 @@ class Batch:
             raise TypeError(f"X must be numeric, got dtype {X.dtype}")
         csr = _checked_csr(X)
         data = np.ascontiguousarray(csr.data, dtype=np.float64)
-        indices = np.ascontiguousarray(csr.indices, dtype=np.int32)
+        indices = csr.indices
         indptr = np.ascontiguousarray(csr.indptr, dtype=np.int64)
         self.n_rows = csr.shape[0]
         self._refuse_infinite(data, lambda flat: int(indices[flat]))
         self._is_wide = csr.shape[1] > WIDE
         if self._is_wide:
-            stored, places = np.unique(indices, return_inverse=True)
-            self.names, indices = stored.tolist(), places.astype(np.int32)
+            stored, indices = np.unique(indices, return_inverse=True)
+            self.names = stored.tolist()
         else:
             self.names = list(range(csr.shape[1]))
+        indices = np.ascontiguousarray(indices, dtype=np.int32)
         self._values = (data, indices, indptr)
         if self._has_nominal():
             return

@@ -581,6 +581,14 @@ def test_indices_that_are_no_integers_are_refused():
         ModelTreeClassifier().learn_many(X, [0, 1])
 
 
+def test_columns_beyond_32_bits_are_other_columns():
+    places = np.array([1, 2**32 + 1]), np.array([0, 1, 2])
+    X = sp.csr_array((np.ones(2), *places), shape=(2, 2**33))
+    model = ModelTreeClassifier()
+    model.learn_many(X, [0, 1])
+    assert model._core.features.names == [1, 2**32 + 1]
+
+
 def test_flags_of_scipy_may_be_old():
     """Duplicates and unsorted indices count, whatever the flags say."""
     rows = ([0, 0, 3, 1], [0, 2, 4])

@@ -22,6 +22,7 @@ MALFORMED = {
     ),
     "a falling indptr": lambda: pointing([0, 5, 4]),
     "a falling indptr that ends at 0": lambda: pointing([0, 4, 0]),
+    "an indptr whose differences overflow": lambda: pointing([0, 4, -(2**31)]),
     "a column matrix whose indptr falls to 0": lambda: sp.csc_matrix(
         (np.ones(4), [1, 0, 1, 0], [0, 2, 0]), shape=(5, 2)
     ),

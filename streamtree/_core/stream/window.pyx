@@ -634,7 +634,8 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     require(state["length"] == length, "the length of the window")
     require(capacity <= length + (length + 3) // 4, "the length of the window")
     n = min(size, capacity)
-    require((capacity > 0) == (size > 0) and capacity <= max(FIRST_SLOTS, MANY_TIMES * n), "the slots")
+    most = max(FIRST_SLOTS, MANY_TIMES * n)
+    require((capacity > 0) == (size > 0) and capacity <= most, "the slots")
     field_of, columns, groups = state["field_of"], state["columns"], state["groups"]
     starts, entries = state["starts"], len(state["list_columns"])
     numbers = int((columns >= 0).sum())
