@@ -359,11 +359,26 @@ cdef class SplitSearch:
         cdef bint missing_right = self.trial.missing_right
         cdef double sums[4]
         cdef double weights[4]
+        cdef int32_t n_right[4]
         cdef const float* values = self.values
         cdef const float* row_weights = self.row_weights
         cdef const double* excess = self.excess
         for k in range(4):
             sums[k] = weights[k] = 0.0
+            n_right[k] = 0
+        if not (self.is_weighted or missing_right):
+            for i in range(0, whole, 4):
+                for k in range(4):
+                    side = values[i + k] > threshold
+                    sums[k] += side * excess[i + k]
+                    n_right[k] += side
+            for i in range(whole, self.n):
+                side = values[i] > threshold
+                sums[0] += side * excess[i]
+                n_right[0] += side
+            for k in range(4):
+                self.sums[k], self.sum_weights[k] = sums[k], n_right[k]
+            return
         for i in range(0, whole, 4):
             for k in range(4):
                 value = values[i + k]
