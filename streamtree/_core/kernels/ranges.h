@@ -1,4 +1,4 @@
-/* The least and the largest of some numbers in single precision, of which some may be missing. */
+/* Of some numbers: the least and the largest, of which some may be missing; where one stands. */
 
 #ifndef STREAMTREE_RANGES_H
 #define STREAMTREE_RANGES_H
@@ -44,6 +44,23 @@ static inline int32_t streamtree_range(const float *values, int32_t n, float *lo
     *low = least;
     *high = largest;
     return missing;
+}
+
+/* The first place of a key among n, n if it is not there. */
+static inline int64_t streamtree_place(const int32_t *keys, int64_t n, int32_t key) {
+    int64_t i = 0;
+#if defined(__SSE2__)
+    __m128i wanted = _mm_set1_epi32(key);
+    for (; i + 8 <= n; i += 8) {
+        __m128i low = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *) (keys + i)), wanted);
+        __m128i high = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *) (keys + i + 4)), wanted);
+        if (_mm_movemask_epi8(_mm_or_si128(low, high)))
+            break;
+    }
+#endif
+    while (i < n && keys[i] != key)
+        i++;
+    return i;
 }
 
 #endif

@@ -47,7 +47,7 @@ cdef class GreedySearch:
         self._sort()
 
     cdef int _take_logs(self) except -1:
-        """Find what `term` says of whole numbers."""
+        """Find what `_term` says of whole numbers."""
         cdef Py_ssize_t i
         self._terms = np.zeros(self.rows.n + 1)
         for i in range(1, self.rows.n + 1):

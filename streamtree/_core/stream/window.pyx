@@ -25,6 +25,9 @@ import numpy as np
 
 from streamtree._core.store.state import check_counts, check_finite, check_rows, require
 
+cdef extern from "../kernels/ranges.h" nogil:
+    int64_t place_of "streamtree_place"(const int32_t* keys, int64_t n, int32_t key)
+
 cdef enum:
     FIRST_SLOTS = 320
     # From so many slots on there are ten times as many at once, of which the system gives those
@@ -232,11 +235,17 @@ cdef class Window:
         return found
 
     cdef float list_value(self, int32_t slot, int32_t column) noexcept nogil:
-        cdef int64_t i, mask = self.list_capacity - 1
-        for i in range(self.starts[slot], self.ends[slot]):
-            if self.list_columns[i & mask] == column:
-                return self.list_values[i & mask]
-        return 0.0
+        cdef int64_t n = self.ends[slot] - self.starts[slot]
+        cdef int64_t first = self.starts[slot] & (self.list_capacity - 1), place
+        if n == 0:
+            return 0.0
+        # up to the end of the ring, and on from its beginning
+        cdef int64_t before = min(n, self.list_capacity - first)
+        place = place_of(&self.list_columns[first], before, column)
+        if place < before:
+            return self.list_values[first + place]
+        place = place_of(self.list_columns, n - before, column)
+        return self.list_values[place] if place < n - before else 0.0
 
     # ------------------------------------------------------------------------------- room
 
