@@ -237,10 +237,10 @@ cdef class Window:
     cdef float list_value(self, int32_t slot, int32_t column) noexcept nogil:
         cdef int64_t n = self.ends[slot] - self.starts[slot]
         cdef int64_t first = self.starts[slot] & (self.list_capacity - 1), place
-        if n == 0:
-            return 0.0
         # up to the end of the ring, and on from its beginning
         cdef int64_t before = min(n, self.list_capacity - first)
+        if n == 0:
+            return 0.0
         place = place_of(&self.list_columns[first], before, column)
         if place < before:
             return self.list_values[first + place]
