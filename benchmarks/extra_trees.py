@@ -3,7 +3,8 @@
     python benchmarks/extra_trees.py [section ...]
 
 Rows are predicted before they are learned, in the order of `data.stream_order`, codes of categories
-taken as numbers. `accuracy`, `thirty` and `numbers` take the first 12,000 rows of known sets.
+taken as numbers. `accuracy`, `thirty` and `numbers` take the first 12,000 rows of known sets, and
+the mean of three forests of other seeds, for one alone moves by some .003.
 `intervals` counts how often 90 % intervals of a single tree hold the target. `speed` has forests of
 others beside ours in the same run. `steady` looks for the slowest of 1,000 calls of `learn_one`:
 the same stream is learned several times, and a call counts as its fastest time, so that what other
@@ -41,7 +42,8 @@ Array = NDArray[Any]
 
 ROWS = 12_000
 N_TREES = 10
-# what ten trees are to reach on the first rows, and how far a measurement may fall short: a score
+SEEDS = (0, 1_000, 2_000)
+# what ten trees are to reach on the first rows, and how far a measurement may fall short: the mean
 # moves by about as much from one set of seeds to another
 ACCURACY = {
     "covtype_kaggle15k": 0.805, "letter": 0.868, "segment": 0.957, "banana": 0.885,
@@ -95,11 +97,18 @@ def accuracy_of(model: Any, X: Array, y: Array) -> float:
     return float(np.mean([p == label for p, label in zip(said, y.tolist(), strict=True)][1:]))
 
 
+def explained_by(model: Any, X: Array, y: Array) -> float:
+    """The R2 of numbers predicted before they were learned."""
+    score = R2()
+    score.update(model.test_then_learn_many(X, y.astype(float)), y)
+    return score.value
+
+
 def _accuracies(run: Run, goals: dict[str, float], n_trees: int) -> None:
     rows = []
     for name, goal in goals.items():
         X, y = first_rows(name)
-        found = accuracy_of(trees(n_trees), X, y)
+        found = float(np.mean([accuracy_of(trees(n_trees, seed=seed), X, y) for seed in SEEDS]))
         rows.append((name, f"{found:.4f}", goal, f"{found - goal:+.4f}"))
         run.report.goal(
             f"{n_trees} trees, {name}: {goal}", f"{found:.4f}", found >= goal - SLACK
@@ -125,10 +134,10 @@ def numbers(run: Run) -> None:
     rows = []
     for name, goal in NUMBERS.items():
         X, y = first_rows(name)
-        score = R2()
-        score.update(trees(N_TREES, numbers=True).test_then_learn_many(X, y.astype(float)), y)
-        rows.append((name, f"{score.value:.4f}", goal, f"{score.value - goal:+.4f}"))
-        run.report.goal(f"{name}: {goal}", f"{score.value:.4f}", score.value >= goal - SLACK)
+        found = float(np.mean([explained_by(trees(N_TREES, numbers=True, seed=seed), X, y)
+                               for seed in SEEDS]))  # fmt: skip
+        rows.append((name, f"{found:.4f}", goal, f"{found - goal:+.4f}"))
+        run.report.goal(f"{name}: {goal}", f"{found:.4f}", found >= goal - SLACK)
     run.report.table(["set", "R2", "goal", "difference"], rows)
 
 
