@@ -102,6 +102,15 @@ cdef void* counted(void* block, size_t size) except NULL nogil:
     return enter(header, size)
 
 
+cdef void count_as(void* block, size_t size) noexcept nogil:
+    """Let a block count as so many bytes, those of it that are in use."""
+    cdef Header* header = <Header*> block - 1
+    if header.ledger != NULL:
+        header.ledger.used += size
+        header.ledger.used -= header.size
+    header.size = size
+
+
 cdef void* counted_zeros(size_t size) except NULL nogil:
     """A new block of `size` bytes that are 0."""
     cdef Header* header = <Header*> calloc(sizeof(Header) + size, 1)

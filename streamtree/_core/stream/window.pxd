@@ -23,6 +23,7 @@ cdef class Window:
     cdef readonly int32_t length        # rows that trees grow from, if there is room for them
     cdef size_t most                    # bytes that it may take
     cdef int32_t capacity               # rows that have a slot
+    cdef int32_t _room                  # slots for which there is memory
     cdef int64_t size                   # rows that have come
     cdef Cell* cells                    # by slot, then by field
     cdef Field* fields
@@ -57,7 +58,6 @@ cdef class Window:
     cdef void _move_words(self, int32_t* words, int32_t stride, int32_t capacity,
                           int32_t* spare) noexcept nogil
     cdef void _move_pairs(self, int64_t* pairs, int32_t capacity, int64_t* spare) noexcept nogil
-    cdef int64_t _next_capacity(self) noexcept nogil
     cdef int _resize(self, int32_t capacity) except -1 nogil
     cdef int _add_columns(self, int32_t size) except -1 nogil
     cdef int _add_category(self, int32_t column, int32_t group) except -1 nogil

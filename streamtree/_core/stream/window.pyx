@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove
 
-from streamtree._core.store.budget cimport counted, give_back, spacious
+from streamtree._core.store.budget cimport count_as, counted, give_back, spacious
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Row, View
@@ -30,10 +30,10 @@ cdef extern from "../kernels/ranges.h" nogil:
 
 cdef enum:
     FIRST_SLOTS = 320
-    # From so many slots on there are ten times as many at once, of which the system gives those
-    # that rows come to: what is moved is little, and no row waits long for it.
-    FEW_SLOTS = 1280
-    MANY_TIMES = 10
+    # From so many slots on, room is taken for ten times as many. The system gives memory where rows
+    # come to; what was moved is little, and no row waits long for it.
+    FEW_SLOTS = 640
+    AHEAD = 10
     FIRST_ENTRIES = 1024
     # rather than fewer rows than these slots are for, columns have no field
     LEAST_SLOTS = 125
@@ -54,6 +54,16 @@ cdef int64_t MOST_ENTRIES = 0x10000000000
 # beyond these weights, sums in single precision would not stay finite, or positive
 cdef double LEAST_WEIGHT = 1e-6
 cdef double MOST_WEIGHT = 1e6
+
+
+cdef inline void* laid(
+    void* block, size_t size, int32_t capacity, int32_t room, bint moves
+) except NULL nogil:
+    """A block of slots of so many bytes each, with `room` for more than count."""
+    if moves or block == NULL:
+        block = counted(block, room * size)
+    count_as(block, capacity * size)
+    return block
 
 
 @cython.final
@@ -143,7 +153,7 @@ cdef class Window:
         if self.size == self.capacity:
             self._resize(max(self.capacity, min(
                 max(self.most_slots(0), <int32_t> LEAST_SLOTS), self.full_capacity(),
-                self._next_capacity(),
+                2 * self.capacity if self.capacity else FIRST_SLOTS,
             )))
         if row.listed.top >= self.n_columns:
             self._add_columns(row.listed.top + 1)
@@ -249,27 +259,27 @@ cdef class Window:
 
     # ------------------------------------------------------------------------------- room
 
-    cdef int64_t _next_capacity(self) noexcept nogil:
-        """The slots that come after those that there are."""
-        if self.capacity == 0:
-            return FIRST_SLOTS
-        return <int64_t> self.capacity * (2 if self.capacity < FEW_SLOTS else MANY_TIMES)
-
     cdef int _resize(self, int32_t capacity) except -1 nogil:
         """Take so many slots; rows that have one keep it."""
+        cdef bint moves = not self.capacity <= capacity <= self._room
+        cdef int32_t room = self._room
+        if moves:
+            room = capacity
+            if capacity > max(self.capacity, <int32_t> FEW_SLOTS):
+                room = max(capacity, <int32_t> min(<int64_t> AHEAD * capacity, self.most_slots(0)))
         self._has_targets = self.context.n_targets > 0
         if self.stride:
-            self.cells = <Cell*> counted(
-                self.cells, <size_t> capacity * self.stride * sizeof(Cell)
+            self.cells = <Cell*> laid(
+                self.cells, self.stride * sizeof(Cell), capacity, room, moves
             )
-        self.labels = <int32_t*> counted(self.labels, capacity * sizeof(int32_t))
-        self.weights = <float*> counted(self.weights, capacity * sizeof(float))
+        self.labels = <int32_t*> laid(self.labels, sizeof(int32_t), capacity, room, moves)
+        self.weights = <float*> laid(self.weights, sizeof(float), capacity, room, moves)
         if self._has_targets:
-            self.targets = <double*> counted(self.targets, capacity * sizeof(double))
+            self.targets = <double*> laid(self.targets, sizeof(double), capacity, room, moves)
         if self.n_listed_columns:
-            self.starts = <int64_t*> counted(self.starts, capacity * sizeof(int64_t))
-            self.ends = <int64_t*> counted(self.ends, capacity * sizeof(int64_t))
-        self.capacity = capacity
+            self.starts = <int64_t*> laid(self.starts, sizeof(int64_t), capacity, room, moves)
+            self.ends = <int64_t*> laid(self.ends, sizeof(int64_t), capacity, room, moves)
+        self.capacity, self._room = capacity, room
         return 0
 
     cdef int _shrink(self, int32_t capacity) except -1 nogil:
@@ -391,8 +401,12 @@ cdef class Window:
         """One column more has its values in the lists."""
         cdef int32_t i
         if self.n_listed_columns == 0:
-            self.starts = <int64_t*> counted(self.starts, self.capacity * sizeof(int64_t))
-            self.ends = <int64_t*> counted(self.ends, self.capacity * sizeof(int64_t))
+            self.starts = <int64_t*> laid(
+                self.starts, sizeof(int64_t), self.capacity, self._room, True
+            )
+            self.ends = <int64_t*> laid(
+                self.ends, sizeof(int64_t), self.capacity, self._room, True
+            )
             for i in range(self.capacity):
                 self.starts[i] = self.ends[i] = 0
         self.n_listed_columns += 1
@@ -455,7 +469,9 @@ cdef class Window:
         self.fields = <Field*> counted(self.fields, stride * sizeof(Field))
         self.ranked = <int32_t*> counted(self.ranked, stride * sizeof(int32_t))
         if self.capacity:
-            self.cells = <Cell*> counted(self.cells, self.capacity * stride * sizeof(Cell))
+            self.cells = <Cell*> laid(
+                self.cells, stride * sizeof(Cell), self.capacity, self._room, True
+            )
         for slot in range(self.capacity - 1, -1, -1):
             memmove(&self.cells[slot * stride], &self.cells[slot * before], before * sizeof(Cell))
         self.stride = <int32_t> stride
@@ -643,8 +659,7 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     require(state["length"] == length, "the length of the window")
     require(capacity <= length + (length + 3) // 4, "the length of the window")
     n = min(size, capacity)
-    most = max(FIRST_SLOTS, MANY_TIMES * n)
-    require((capacity > 0) == (size > 0) and capacity <= most, "the slots")
+    require((capacity > 0) == (size > 0) and capacity <= max(FIRST_SLOTS, 2 * n), "the slots")
     field_of, columns, groups = state["field_of"], state["columns"], state["groups"]
     starts, entries = state["starts"], len(state["list_columns"])
     numbers = int((columns >= 0).sum())
