@@ -230,8 +230,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
                 "split_z": -NormalDist().inv_cdf(delta),
             }
         return {
-            "max_splits": max_splits, "beam": beam, "learning_rate": learning_rate,
-            "leaf_rate": leaf_rate,
+            "max_splits": max_splits, "beam": beam, "leaf_rate": leaf_rate,
             "whole": {
                 "max_splits": max_splits, "grace_period": grace_period, "delta": delta,
                 "leaves": {"learning_rate": leaf_rate, "max_classes": max_classes},
@@ -253,9 +252,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
                 return LomTree(paper=is_paper, loss=loss, seed=self.seed, **settings)
             leaves = MixtureLeaves(has_knots=True, has_rest=False, **of_leaves)
             whole = ModelTree(leaves, seed=self.seed or 0, **of_whole)
-            return LabelTree(
-                whole, leaves, max_classes=of_leaves["max_classes"], loss=loss, **settings
-            )
+            return LabelTree(whole, leaves, max_classes=of_leaves["max_classes"], **settings)
 
         return make_tree
 
