@@ -80,8 +80,6 @@ cdef double RELATIVE_RATE = 1.4
 cdef double SQUARE_OFFSET = 0.1
 # added to the mean squared norm of the rows, by which rates are divided
 cdef double NORM_OFFSET = 4.0
-# rates beyond this are of no use, and steps stay within single precision
-cdef double MOST_RATE = 1e6
 # An example of more weight counts as one of this: squares stay within single precision.
 cdef double MOST_WEIGHT = 1e6
 
@@ -563,9 +561,9 @@ cdef class LabelTree(Tree):
         self.mean_norm += (norm - self.mean_norm) / self.rows
         return 0
 
-    cdef inline StepSize _step_size(self, double rate, double weight) noexcept nogil:
+    cdef inline StepSize _step_size(self, double weight) noexcept nogil:
         cdef StepSize size
-        size.rate = <float> min(rate / (self.mean_norm + NORM_OFFSET), MOST_RATE)
+        size.rate = <float> (RELATIVE_RATE * self.leaf_rate / (self.mean_norm + NORM_OFFSET))
         # weights of another scale are to take the same steps; no root of nothing for tiny ones
         size.offset = <float> (SQUARE_OFFSET * weight * weight + 1e-30)
         return size
@@ -573,7 +571,7 @@ cdef class LabelTree(Tree):
     cdef int _learn_path(self, int32_t node, Parts* parts, double whole_weight,
                          double weight) except -1 nogil:
         """Train the tests above a group on the sides of its label."""
-        cdef StepSize size = self._step_size(RELATIVE_RATE * self.leaf_rate, weight)
+        cdef StepSize size = self._step_size(weight)
         cdef int32_t child
         cdef double slope
         self.nodes[node].stats.weight += whole_weight
@@ -587,7 +585,7 @@ cdef class LabelTree(Tree):
 
     cdef int _learn_group(self, int32_t node, int32_t label, Parts* parts,
                           double weight) except -1 nogil:
-        cdef StepSize size = self._step_size(RELATIVE_RATE * self.leaf_rate, weight)
+        cdef StepSize size = self._step_size(weight)
         cdef Node* group = &self.nodes[node]
         cdef float shares[MOST_CLASSES]
         if group.stats.n_labels < 2:
