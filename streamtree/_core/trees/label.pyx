@@ -834,10 +834,11 @@ cdef class LabelTree(Tree):
         size += size * 2 // record_width(group.model.stride) + 2 * sizeof(Node)
         if n < 2 or before // 2 >= self.max_splits:
             return False
-        if not may_grow(size) and not self.is_settled and self.lead > 0.0:
+        # Sides hardly take more than the group did: for a moment they may use what is for others.
+        if not has_room(size) and not self.is_settled and self.lead > 0.0:
             # the room of the whole tree is what groups need now
             self._settle()
-        if not may_grow(size):
+        if not has_room(size):
             return False
         for k in range(n):
             labels[k].place = k

@@ -341,19 +341,19 @@ def test_without_room_for_both_groups_go_on_without_the_whole_tree():
 
 
 def test_where_a_group_has_no_room_to_be_divided_the_whole_tree_gives_way():
-    rows, labels = texts(2500, 200, seed=13, n_words=2000)
-    X = as_csr(rows, 2000)
-    model = LOMTreeClassifier(max_leaf_classes=64, max_bytes=12_000_000)
-    model.learn_many(X[:1250], labels[:1250])
+    rows, labels = texts(3000, 600, seed=13, n_words=1000)
+    X = as_csr(rows, 1000)
+    model = LOMTreeClassifier(max_leaf_classes=128, max_bytes=6_000_000)
+    model.learn_many(X[:750], labels[:750])
     assert not model._core.tree.is_settled
     n_leaves = model.n_leaves
-    model.learn_many(X[1250:], labels[1250:])
-    # sooner than by comparison
-    assert groups_of(model)["numbers"][2] < 2000
+    model.learn_many(X[750:], labels[750:])
+    # before rows enough were compared
+    assert groups_of(model)["numbers"][2] < 1000
     assert model._core.tree.is_settled
     assert model._core.tree.has_groups
     assert model.n_leaves > n_leaves
-    assert model._core.n_bytes <= 12_000_000
+    assert model._core.n_bytes <= 6_000_000
 
 
 def test_too_little_memory_is_a_bound_not_an_end():
