@@ -41,18 +41,17 @@ class LOMTreeClassifier(StreamTreeClassifier):
     path; a beam over the nodes finds the most probable ones. Learning and predicting cost
     O(log(classes)): an example trains the nodes of its label's path and its group.
 
-    A group trains a linear test by the rule of the paper: towards +1 on labels whose mean score is
-    at least the mean of all, else towards -1, which climbs the balance-and-purity objective J(h).
-    When the group has become too large, its labels are divided into two sets of comparable weight:
-    by their mean scores where the examples of a label agree on the side, else by frequency. Models
-    of both sides go on with what they know. A new label joins the group to which its first example
-    goes, as long as no side gets more than two thirds of the labels, so the depth stays below
-    2 log2(classes) in any order.
+    A group that has become too large is divided in two halves whose labels' means lie far apart,
+    as a linear test can tell them: that is what is left of the paper's objective J(h), of balance
+    and purity, where no label is on both sides. Where rows say little of their labels, frequent
+    ones stay together instead. Models of both sides go on with what they know. A new label joins
+    the group of the label with the nearest mean, or of the most probable one, as long as no side
+    gets more than two thirds of the labels, so the depth stays below 2 log2(classes) in any order.
 
     Where regions have few labels each, as on a map, a tree that splits at thresholds is better than
     groups. So the tree of the first labels goes on beside the groups until 5,000 to 50,000 rows
     have shown which of the two predicts better; then the other is dropped. Without room for both
-    in `max_bytes`, groups go on alone.
+    in `max_bytes`, groups go on alone as soon as they are ahead.
 
     With `leaf_model="majority"` it is the LOMtree whose leaves predict their most frequent class: a
     node sends examples, not labels, to either side, a leaf splits once its test separates classes
@@ -74,12 +73,12 @@ class LOMTreeClassifier(StreamTreeClassifier):
         weight less that of its majority class exceeds `swap_resistance * (weight of s + 1)`. Of
         majority leaves.
     learning_rate
-        Above 0. The step size of the nodes' linear tests; it is divided by 4 plus the mean
-        squared norm of the examples, except by `algorithm="paper"`, which uses it as it is (the
-        paper: 0.25 to 8).
+        Above 0. The step size of the linear tests above majority leaves; it is divided by 4 plus
+        the mean squared norm of the examples, except by `algorithm="paper"`, which uses it as it
+        is (the paper: 0.25 to 8).
     loss
-        The loss of a node's score against its target of -1 or +1: `"hinge"`, `"logistic"`,
-        `"squared"` or `"absolute"`.
+        The loss of the score of such a test against its target of -1 or +1: `"hinge"`,
+        `"logistic"`, `"squared"` or `"absolute"`.
     forgetting
         From 0 to below 1: the share of AdaGrad's sum of squared gradients that an update forgets.
         0 is AdaGrad as published, whose steps die out; more keeps following a changing stream.
@@ -99,7 +98,8 @@ class LOMTreeClassifier(StreamTreeClassifier):
         `"model"`, see above, or `"majority"`, faithful to the paper and the cheapest.
     leaf_learning_rate
         Above 0 and at most 1000: the slower of the leaf models' two step sizes, the other is
-        six times as large. It is divided by 4 plus the mean squared norm of the examples.
+        six times as large. It is divided by 4 plus the mean squared norm of the examples. Groups
+        and the tests above them take 1.4 times the slower one.
     max_leaf_classes
         From 2 to 256: more classes are divided into groups, and no group has more.
     beam
@@ -126,8 +126,9 @@ class LOMTreeClassifier(StreamTreeClassifier):
     predicting that times `beam`, and probabilities of all classes O(classes) on top. What is not
     found by the beam is shared evenly by the labels outside, which are never said to be more
     likely than the best one that was found. A group takes 8 bytes for every class and column of
-    which an example was seen, a test 16 for every column, and tables are half full on average.
-    What a column says against labels alone is left out when a group is divided.
+    which an example was seen, a test 16 for every column, and tables are half full on average; a
+    label takes 300 for its mean, of rows that are projected at random to 64 numbers. What a column
+    says against labels alone is left out when a group is divided.
     With majority leaves a node takes about 150 bytes, 16 for every feature met there and for every
     class met there 32 while it is a leaf, 16 from then on.
     Weights above a million count as a million in models. Streams sorted by class starve the tests
@@ -230,8 +231,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
                 "split_z": -NormalDist().inv_cdf(delta),
             }
         return {
-            "max_splits": max_splits, "beam": beam, "learning_rate": learning_rate,
-            "leaf_rate": leaf_rate,
+            "max_splits": max_splits, "beam": beam, "leaf_rate": leaf_rate,
             "whole": {
                 "max_splits": max_splits, "grace_period": grace_period, "delta": delta,
                 "leaves": {"learning_rate": leaf_rate, "max_classes": max_classes},
@@ -253,9 +253,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
                 return LomTree(paper=is_paper, loss=loss, seed=self.seed, **settings)
             leaves = MixtureLeaves(has_knots=True, has_rest=False, **of_leaves)
             whole = ModelTree(leaves, seed=self.seed or 0, **of_whole)
-            return LabelTree(
-                whole, leaves, max_classes=of_leaves["max_classes"], loss=loss, **settings
-            )
+            return LabelTree(whole, leaves, max_classes=of_leaves["max_classes"], **settings)
 
         return make_tree
 

@@ -7,10 +7,14 @@ import math
 
 import numpy as np
 
+from reference.extratree import name_hash
+from reference.lomtree import splitmix64
+
 GROUP_SIZE = 48
 LARGEST_SIDE = 2.0 / 3.0
-LEAST_AGREEMENT = 0.5
-DOUBT = 2.0
+LEAST_BETWEEN = 0.2
+SKETCH = 64
+ROUNDS = 12
 RELATIVE_RATE = 1.4
 SQUARE_OFFSET = 0.1
 NORM_OFFSET = 4.0
@@ -21,15 +25,16 @@ def sigmoid(score):
 
 
 class Label:
-    """What is known of a label; `trained` and what follows is of the test of its group."""
+    """What is known of a label; `counted` and what follows is of its rows."""
 
     def __init__(self, weight=0.0):
         self.weight = weight
         self.group = None
-        self.forget_test()
+        self.counted = self.squares = self.norms = 0.0
+        self.sums = np.zeros(SKETCH, dtype=np.float32)
 
-    def forget_test(self):
-        self.trained = self.squares = self.score_sum = self.right = 0.0
+    def mean(self):
+        return self.sums.astype(float) / self.counted
 
 
 class Node:
@@ -40,7 +45,8 @@ class Node:
         self.test = {}  # column -> [weight, sum of squares], the bias is None
         self.model = {}  # column -> {label: [weight, sum of squares]}
         self.labels = []
-        self.weight = self.trained = self.score_sum = 0.0
+        self.weight = self.seen = 0.0
+        self.by_means = False
 
     def score(self, row):
         return sum(self.test.get(c, (0.0,))[0] * v for c, v in row.items())
@@ -64,11 +70,11 @@ def step(record, gradient, rate, weight):
 
 
 class ReferenceLabelTree:
-    """Groups, tests and a beam, as `state` says."""
+    """Groups, tests and a beam, as `state` says; `names` are those of the columns, and may grow."""
 
-    def __init__(self, state, *, max_classes, beam, learning_rate=5.0, leaf_rate=2.5):
-        self.max_classes, self.beam = max_classes, beam
-        self.learning_rate, self.leaf_rate = learning_rate, leaf_rate
+    def __init__(self, state, names, *, max_classes, beam, leaf_rate=2.5):
+        self.names = names
+        self.max_classes, self.beam, self.leaf_rate = max_classes, beam, leaf_rate
         _, _, _, self.mean_norm, self.rows = state["numbers"].tolist()
         self.nodes = [Node() for _ in state["nodes"]]
         for node, link, stats in zip(self.nodes, state["links"], state["nodes"], strict=True):
@@ -76,15 +82,15 @@ class ReferenceLabelTree:
                 self.nodes[link[name]] if link[name] >= 0 else None
                 for name in ("parent", "left", "right")
             )
-            node.weight, node.trained = float(stats["weight"]), float(stats["trained"])
-            node.score_sum = float(stats["score_sum"])
+            node.weight, node.seen = float(stats["weight"]), float(stats["seen"])
+            node.by_means = bool(stats["by_means"])
         self.labels = []
-        self.arranged_by_test = []  # each group that was divided
         order = {}
         for number, record in enumerate(state["labels"]):
             label = Label(float(record["weight"]))
-            for name in ("trained", "squares", "score_sum", "right"):
+            for name in ("counted", "squares", "norms"):
                 setattr(label, name, float(record[name]))
+            label.sums = state["sums"][number].copy()
             self.labels.append(label)
             if record["group"] >= 0:
                 label.group = self.nodes[record["group"]]
@@ -112,23 +118,36 @@ class ReferenceLabelTree:
         while len(self.labels) <= number:
             self.labels.append(Label())
         label = self.labels[number]
+        self.count(row, label, w)
         if label.group is None:
             self.join(row, number)
         label.weight += w
         self.learn_path(row, label.group, w)
         self.learn_group(row, label.group, number, w)
-        self.train_test(row, label.group, label, w)
+        label.group.seen += w
         n = len(label.group.labels)
-        if n > min(GROUP_SIZE, self.max_classes) and label.group.trained >= n:
+        if n > min(GROUP_SIZE, self.max_classes) and label.group.seen >= n:
             self.divide(label.group)
 
-    def rate(self, rate):
-        return rate / (self.mean_norm + NORM_OFFSET)
+    def count(self, row, label, w):
+        for column, value in row.items():
+            if column is not None:
+                word = splitmix64(name_hash(self.names[column])) % 2**32
+                sign = -1 if word >> 31 else 1
+                label.sums[word % SKETCH] += np.float32(sign * w * value)
+                label.norms += w * value**2
+        label.counted += w
+        label.squares += w * w
+
+    def rate(self):
+        return RELATIVE_RATE * self.leaf_rate / (self.mean_norm + NORM_OFFSET)
 
     def join(self, row, number):
         groups = self.find_groups(row)
         likely = [mass * group.shares(row).max() for mass, group in groups]
         node = groups[int(np.argmax(likely))][1]
+        if node.parent is not None and node.parent.by_means:
+            node = self.nearest_group(number, [group for _, group in groups])
         if not self.stays_balanced(node):
             node = self.nodes[0]
         while True:
@@ -139,6 +158,15 @@ class ReferenceLabelTree:
             self.divide(node)
         node.labels.append(number)
         self.labels[number].group = node
+
+    def nearest_group(self, number, groups):
+        """The group of the label whose mean is nearest."""
+        mean = self.labels[number].mean()
+        distances = [
+            min(((self.labels[k].mean() - mean) ** 2).sum() for k in group.labels)
+            for group in groups
+        ]
+        return groups[int(np.argmin(distances))]
 
     @staticmethod
     def stays_balanced(node):
@@ -165,7 +193,7 @@ class ReferenceLabelTree:
             slope = sigmoid(node.score(row)) - (node.right is child)
             for column, value in row.items():
                 record = node.test.setdefault(column, [0.0, 0.0])
-                step(record, w * slope * value, self.rate(RELATIVE_RATE * self.leaf_rate), w)
+                step(record, w * slope * value, self.rate(), w)
 
     def learn_group(self, row, node, number, w):
         if len(node.labels) < 2:
@@ -176,54 +204,59 @@ class ReferenceLabelTree:
             records = node.model.setdefault(column, {})
             for label, slope in zip(node.labels, slopes, strict=True):
                 record = records.setdefault(label, [0.0, 0.0])
-                step(record, slope * value, self.rate(RELATIVE_RATE * self.leaf_rate), w)
-
-    def train_test(self, row, node, label, w):
-        score = node.score(row)
-        mean = node.score_sum / node.trained if node.trained else 0.0
-        own = label.score_sum / label.trained if label.trained else 0.0
-        target = -1.0 if mean > own else 1.0
-        if target * score < 1.0:
-            for column, value in row.items():
-                record = node.test.setdefault(column, [0.0, 0.0])
-                step(record, -w * target * value, self.rate(self.learning_rate), w)
-        label.trained += w
-        label.squares += w * w
-        label.score_sum += w * score
-        label.right += w * (score > 0)
-        node.trained += w
-        node.score_sum += w * score
+                step(record, slope * value, self.rate(), w)
 
     # ---------------------------------------------------------------------- dividing
 
-    def agreement(self, node):
-        labels = [self.labels[number] for number in node.labels]
-        right = same = known = 0.0
-        for label in labels:
-            share = 1 - label.squares / label.trained**2 if label.trained else 0.0
-            if share > 0:
-                goes_right = label.right / label.trained
-                known += share
-                right += share * goes_right
-                same += goes_right**2 + (1 - goes_right) ** 2 - (1 - share)
-        if not known:
+    def share_between(self, known):
+        """The share of the variance of rows that lies between labels."""
+        known = [label for label in known if label.counted]
+        free = sum(label.counted - label.squares / label.counted for label in known)
+        if len(known) < 2 or free <= 0:
             return 0.0
-        right /= known
-        chance = right**2 + (1 - right) ** 2
-        return (same - chance * known) / (1 - chance) / (known + DOUBT) if chance < 1 else 0.0
+        means = np.array([label.mean() for label in known])
+        counted = np.array([label.counted for label in known])
+        norms = np.array([label.norms for label in known])
+        noise = np.array([label.squares for label in known]) / counted**2
+        within = max((norms - counted * (means**2).sum(axis=1)).sum(), 0.0) / free
+        between = means.var(axis=0, ddof=1).sum() - within * noise.mean()
+        return between / (between + within) if between > 0 else 0.0
+
+    def arrange(self, numbers):
+        """Labels in the order that leaves the means of the halves far apart."""
+        known = [self.labels[k] for k in numbers]
+        is_known = np.array([label.counted > 0 for label in known])
+        means = np.array([
+            label.mean() if label.counted else np.zeros(SKETCH) for label in known
+        ])
+        heaviest = int(np.argmax([label.weight for label in known]))
+        far = int(np.argmax(((means - means[heaviest]) ** 2).sum(axis=1)))
+        direction = means[far] - means[heaviest]
+        apart = np.where(is_known[:, None], means - means[is_known].mean(axis=0), 0.0)
+        n = len(known)
+        order = np.arange(n)
+        for _ in range(ROUNDS):
+            order = order[np.argsort(apart[order] @ direction, kind="stable")]
+            sides = np.where(np.arange(n) < n // 2, n // 2 - n, n // 2)
+            direction = sides @ apart[order]
+        return [numbers[k] for k in order]
 
     def divide(self, node):
-        by_test = node.trained > 0 and self.agreement(node) >= LEAST_AGREEMENT
-        self.arranged_by_test.append(by_test)
         known = {number: self.labels[number] for number in node.labels}
-        if by_test:
-            order = sorted(known, key=lambda k: known[k].score_sum / (known[k].trained or 1.0))
+        node.by_means = self.share_between(known.values()) >= LEAST_BETWEEN
+        n = len(known)
+        if node.by_means:
+            order, cut = self.arrange(node.labels), n // 2
+            for column, records in node.model.items():
+                weights = [records.get(k, (0.0,))[0] for k in order]
+                start = float(np.mean(weights[cut:]) - np.mean(weights[:cut]))
+                node.test[column] = [start, 0.0]
         else:
             order = sorted(known, key=lambda k: -known[k].weight)
-        n, total = len(order), sum(label.weight for label in known.values())
-        least = (n + 2) // 3
-        below = [sum(known[k].weight for k in order[:cut]) for cut in range(n + 1)]
-        cut = min(range(least, n - least + 1), key=lambda cut: abs(below[cut] - total / 2))
+            total = sum(label.weight for label in known.values())
+            least = (n + 2) // 3
+            below = [sum(known[k].weight for k in order[:cut]) for cut in range(n + 1)]
+            cut = min(range(least, n - least + 1), key=lambda cut: abs(below[cut] - total / 2))
         node.left, node.right = Node(node), Node(node)
         self.nodes += [node.left, node.right]
         for side, labels in ((node.left, order[:cut]), (node.right, order[cut:])):
@@ -234,12 +267,9 @@ class ReferenceLabelTree:
                     side.model[column] = kept
             for number in labels:
                 known[number].group = side
-                known[number].forget_test()
                 side.weight += known[number].weight
         node.labels, node.model = [], {}
-        node.trained = node.score_sum = 0.0
-        if not by_test:
-            node.test = {}
+        node.seen = 0.0
 
     # -------------------------------------------------------------------- prediction
 

@@ -35,3 +35,7 @@ cdef int take_part(
 cdef int take_mixture(
     AdditiveModel* model, const AdditiveModel* mixture, int32_t n_labels, int32_t n_columns
 ) except -1 nogil
+cdef int take_difference(
+    AdditiveModel* test, const AdditiveModel* model, const int32_t* places, int32_t n_labels,
+    int32_t cut, int32_t n_columns
+) except -1 nogil

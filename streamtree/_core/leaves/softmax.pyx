@@ -7,7 +7,7 @@ from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_parts, add_table, clone_model, find_parts,
     free_model, make_parts, record_width, widen_tables,
 )
-from streamtree._core.store.tables cimport Table, table_insert, table_reserve
+from streamtree._core.store.tables cimport Table, table_count, table_insert, table_reserve
 from streamtree._core.stream.encoding cimport KNOTS
 
 from streamtree._core.leaves.additive import check_model
@@ -194,6 +194,65 @@ cdef int copy_part(
         for k in range(n):
             copy[k] = record[places[k]]
             copy[part.stride + k] = record[model.stride + places[k]]
+    return 0
+
+
+cdef int take_difference(
+    AdditiveModel* test, const AdditiveModel* model, const int32_t* places, int32_t n_labels,
+    int32_t cut, int32_t n_columns
+) except -1 nogil:
+    """Make an empty model of two sides of what the labels from `cut` on say on average, less what
+    those before it say."""
+    test.stride = 1
+    with gil:
+        try:
+            copy_difference(
+                &test.linear, &model.linear, model, places, n_labels, cut, n_columns + 1
+            )
+            copy_difference(
+                &test.knots, &model.knots, model, places, n_labels, cut, KNOTS * n_columns
+            )
+        except BaseException:
+            free_model(test)
+            test.stride = 1
+            raise
+    return 0
+
+
+cdef double difference(
+    const float* record, const int32_t* places, int32_t n, int32_t cut
+) noexcept nogil:
+    cdef double left = 0.0, right = 0.0
+    cdef int32_t k
+    for k in range(cut):
+        left += record[places[k]]
+    for k in range(cut, n):
+        right += record[places[k]]
+    return right / (n - cut) - left / cut
+
+
+cdef int copy_difference(
+    Table* target, const Table* source, const AdditiveModel* model, const int32_t* places,
+    int32_t n, int32_t cut, int32_t universe
+) except -1 nogil:
+    cdef int32_t slot, place, key
+    cdef size_t width = 2 * record_width(model.stride)
+    cdef float weight
+    if source.capacity == 0:
+        return 0
+    table_reserve(
+        target, record_width(1), table_count(source, record_width(model.stride)), universe
+    )
+    for slot in range(source.capacity):
+        key = slot if source.keys == NULL else source.keys[slot]
+        if key < 0:
+            continue
+        weight = <float> difference(
+            &(<const float*> source.records)[slot * width], places, n, cut
+        )
+        if weight != 0.0:
+            place = table_insert(target, record_width(1), key, universe)
+            (<float*> target.records)[2 * <size_t> place * record_width(1)] = weight
     return 0
 
 

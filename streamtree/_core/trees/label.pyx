@@ -9,23 +9,25 @@ The tree that stood for the only group goes on beside the groups until it is kno
 predicts better: where regions have few labels each, as on a map, one that splits at thresholds
 does. The other one is dropped.
 
-A group trains the test by which it may be divided: with the rule of the LOMtree, towards +1 on
-labels whose mean score is at least the mean of all.
+A group is divided by the means of its labels' rows: in two halves that a linear test can tell. The
+means are kept in a random projection (signed feature hashing), so a label takes the same bytes
+whatever the number of columns.
 """
 
 cimport cython
-from libc.stdint cimport int32_t
-from libc.string cimport memmove
+from libc.stdint cimport int32_t, uint32_t
+from libc.string cimport memcpy, memmove, memset
 
-from streamtree._core.kernels.losses cimport loss_slope, sigmoid
+from streamtree._core.kernels.losses cimport sigmoid
 from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, AdditiveModel, Parts, by_column, exported_model, free_model, import_model,
-    model_bytes, part_records,
+    model_bytes, part_records, record_width,
 )
 from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.mixture cimport MixtureLeaves, ModelState
 from streamtree._core.leaves.softmax cimport (
-    StepSize, label_shares, make_room, side_score, step_labels, step_side, take_mixture, take_part,
+    StepSize, label_shares, make_room, side_score, step_labels, step_side, take_difference,
+    take_mixture, take_part,
 )
 from streamtree._core.store.budget cimport (
     counted, counted_room, give_back, has_room, may_grow, spacious,
@@ -48,20 +50,29 @@ cdef enum:
     # A group of more labels is divided as soon as it has had as many examples as labels. Smaller
     # ones are no faster: there are more tests above them.
     GROUP_SIZE = 48
-    # bytes of a label: its record, and weights for a few columns
-    LABEL_BYTES = 200
+    # a row, projected, has so many numbers
+    SKETCH = 64
+    # of dividing a group by means
+    ROUNDS = 12
+    # Means are counted once there is one part of so many of the labels of a group.
+    EARLY = 32
+    # bytes of a label: its record, its mean, and weights for a few columns
+    LABEL_BYTES = 480
 
 # No side of a node has a larger share of its labels: the depth is at most 1.71 log2(labels).
 cdef double LARGEST_SIDE = 2.0 / 3.0
-# How far the examples of a label have to agree on the side, beyond chance, for their test to
-# arrange the labels; where they agree less, labels are arranged by frequency. What few labels
-# say is doubted as if there were so many more whose examples do not agree.
-cdef double LEAST_AGREEMENT = 0.5
-cdef double DOUBT = 2.0
-# Groups are compared with the whole tree over so many rows, until one is ahead by so many
-# deviations; what lies rows back counts less.
+# The share of the variance of rows that has to lie between labels for their means to arrange them.
+# Where it is less, rows say little of a label: frequent ones are best kept together.
+cdef double LEAST_BETWEEN = 0.2
+# Of more rows than so many, the mean of a label fades: sums stay within single precision.
+cdef double MOST_COUNTED = 65536.0
+# Groups are compared with the whole tree over so many rows, what lies rows back counting less. At
+# first one has to be right on most of the rows on which they differ, for groups learn faster and
+# may be overtaken; later it has to be ahead by so many deviations.
 cdef double LEAST_COMPARED = 5000.0
+cdef double LATER = 15000.0
 cdef double MOST_COMPARED = 50000.0
+cdef double CLEAR_LEAD = 0.5
 cdef double SIGMAS = 4.0
 cdef double FADING = 0.9998
 # of the models, relative to that of the models of leaves
@@ -69,33 +80,29 @@ cdef double RELATIVE_RATE = 1.4
 cdef double SQUARE_OFFSET = 0.1
 # added to the mean squared norm of the rows, by which rates are divided
 cdef double NORM_OFFSET = 4.0
-# rates beyond this are of no use, and steps stay within single precision
-cdef double MOST_RATE = 1e6
 # An example of more weight counts as one of this: squares stay within single precision.
 cdef double MOST_WEIGHT = 1e6
 
 
 cdef struct LabelRecord:
     double weight           # of the examples of the label
-    # the rest is what the test of its group has seen of it
-    double trained          # weight
+    # of the examples whose rows were counted
+    double counted          # weight
     double squares          # sum of squared weights
-    double score_sum
-    double right            # weight that it sent right, before it was trained
+    double norms            # sum of weighted squared norms
     int32_t group           # the node in whose group it is, -1: in none
     int32_t place           # in the group
 
 
 cdef struct LabelNode:
     double weight           # of the examples whose labels are below
-    double trained          # of a group: what its test has seen
-    double score_sum
+    double seen             # of them, by a group since there is one
     int32_t n_labels        # below
-    int32_t unused          # keeps the struct free of hidden padding
+    int32_t by_means        # whether the labels of its sides were arranged by means
 
 
 cdef struct Node:
-    AdditiveModel test      # of the side; of a group, by which it may be divided
+    AdditiveModel test      # of the side
     AdditiveModel model     # of the labels of a group
     int32_t* labels         # by their places
     int32_t capacity        # of them
@@ -152,6 +159,16 @@ cdef void sort_placed(Placed* labels, int32_t n) noexcept nogil:
         labels[j] = here
 
 
+cdef void fade(LabelRecord* record, float* sums) noexcept nogil:
+    """Let what was counted of a label so far count half."""
+    cdef int i
+    for i in range(SKETCH):
+        sums[i] *= <float> 0.5
+    record.counted *= 0.5
+    record.squares *= 0.5
+    record.norms *= 0.5
+
+
 @cython.final
 cdef class LabelTree(Tree):
     """State and algorithm; parameters are validated by `LOMTreeClassifier`.
@@ -171,21 +188,20 @@ cdef class LabelTree(Tree):
     cdef int32_t capacity
     cdef LabelRecord* records   # by label
     cdef int32_t n_records
+    cdef float* sums            # by label: of its rows, projected; while there may be groups
+    cdef int32_t n_sums
     cdef int32_t max_classes    # of a group
     cdef int32_t beam
-    cdef int loss
     cdef Py_ssize_t max_splits
-    cdef double learning_rate
     cdef double leaf_rate
     cdef double mean_norm       # of the rows in parts
     cdef double rows
 
-    def __cinit__(self, Tree whole, MixtureLeaves leaves, *, int32_t max_classes, int loss,
+    def __cinit__(self, Tree whole, MixtureLeaves leaves, *, int32_t max_classes,
                   **settings):
         self.whole = whole
         self.leaves = leaves
         self.max_classes = max_classes
-        self.loss = loss
         self.views = ENCODED | whole.views
         self.memo_size = max(whole.memo_size, sizeof(Walk))
         self.has_leaf_models = True
@@ -194,11 +210,9 @@ cdef class LabelTree(Tree):
         self._clear_groups()
         self._set(**settings)
 
-    def _set(self, *, Py_ssize_t max_splits, int32_t beam, double learning_rate,
-             double leaf_rate):
+    def _set(self, *, Py_ssize_t max_splits, int32_t beam, double leaf_rate):
         self.max_splits = max_splits
         self.beam = beam
-        self.learning_rate = learning_rate
         self.leaf_rate = leaf_rate
 
     def configure(self, *, whole, **settings):
@@ -210,6 +224,7 @@ cdef class LabelTree(Tree):
     def __dealloc__(self):
         self._free_nodes()
         give_back(self.records)
+        give_back(self.sums)
 
     cdef int bind(self, Context context) except -1:
         Tree.bind(self, context)
@@ -228,6 +243,10 @@ cdef class LabelTree(Tree):
         )
         for label in range(before, self.n_records):
             self.records[label].group = -1
+        return 0
+
+    cdef int _reserve_sums(self, int32_t n) except -1 nogil:
+        self.sums = <float*> counted_room(self.sums, &self.n_sums, n, SKETCH * sizeof(float))
         return 0
 
     cdef void _free_nodes(self) noexcept nogil:
@@ -437,7 +456,7 @@ cdef class LabelTree(Tree):
 
     cdef int _learn_label(self, const Row* row, const Example* example,
                           Scratch* scratch) except -1 nogil:
-        """Let groups learn, or the test by which the only one may be divided."""
+        """Let groups learn, or count the rows by which the only one may be divided."""
         cdef double weight = min(example.weight, MOST_WEIGHT)
         cdef int32_t label = example.label, node
         cdef Parts parts
@@ -445,11 +464,10 @@ cdef class LabelTree(Tree):
         if not self.has_groups:
             self.records[label].weight += example.weight
             # as long as labels are few there may never be groups
-            if 2 * self.context.n_labels > self.max_classes and not self.is_settled:
-                self._count(&parts)
-                self._train_test(ROOT, label, &parts, weight)
+            if EARLY * self.context.n_labels > self.max_classes and not self.is_settled:
+                self._count(label, &parts, weight)
             return 0
-        self._count(&parts)
+        self._count(label, &parts, weight)
         if self.records[label].group < 0:
             self._join(label, row, &parts, scratch)
         self.records[label].weight += example.weight
@@ -460,7 +478,7 @@ cdef class LabelTree(Tree):
             return 0
         self._learn_path(node, &parts, example.weight, weight)
         self._learn_group(node, label, &parts, weight)
-        self._train_test(node, label, &parts, weight)
+        self.nodes[node].stats.seen += weight
         if self._is_due(node):
             self._divide(node)
         return 0
@@ -489,6 +507,9 @@ cdef class LabelTree(Tree):
         self.differing = FADING * self.differing + right * right
         if self.compared >= MOST_COMPARED or (
             self.compared >= LEAST_COMPARED
+            and abs(self.lead) >= CLEAR_LEAD * self.differing
+        ) or (
+            self.compared >= LATER
             and self.lead * self.lead > SIGMAS * SIGMAS * self.differing
         ):
             self._settle()
@@ -504,23 +525,45 @@ cdef class LabelTree(Tree):
             return 0
         self.has_groups = False
         self._clear_groups()
+        give_back(self.sums)
+        self.sums = NULL
+        self.n_sums = 0
         for label in range(self.n_records):
-            self.records[label] = LabelRecord(
-                self.records[label].weight, 0.0, 0.0, 0.0, 0.0, -1, 0
-            )
+            self.records[label] = LabelRecord(self.records[label].weight, 0.0, 0.0, 0.0, -1, 0)
         return 0
 
-    cdef void _count(self, const Parts* parts) noexcept nogil:
-        cdef double norm = 0.0
+    cdef int _count(self, int32_t label, const Parts* parts, double weight) except -1 nogil:
+        """Count a row in the mean norm of all and the mean of its label."""
+        cdef LabelRecord* record = &self.records[label]
+        cdef float* sums
+        cdef double norm = 0.0, linear = 0.0, value
+        cdef uint32_t word
         cdef Py_ssize_t i
+        self._reserve_sums(max(self.context.n_labels, label + 1))
+        sums = &self.sums[<size_t> label * SKETCH]
         for i in range(parts.n):
             norm += parts.row.values[i] * parts.row.values[i]
+        # without the bias, which comes first
+        for i in range(1, parts.row.n_linear):
+            value = parts.row.values[i]
+            linear += value * value
+            # by names, for columns may be numbered in another order
+            word = self.context.hashes[parts.row.keys[i] - 1]
+            if word >> 31:
+                value = -value
+            sums[word % SKETCH] += <float> (weight * value)
+        record.counted += weight
+        record.squares += weight * weight
+        record.norms += weight * linear
+        if record.counted * record.counted > MOST_COUNTED * record.squares:
+            fade(record, sums)
         self.rows += 1.0
         self.mean_norm += (norm - self.mean_norm) / self.rows
+        return 0
 
-    cdef inline StepSize _step_size(self, double rate, double weight) noexcept nogil:
+    cdef inline StepSize _step_size(self, double weight) noexcept nogil:
         cdef StepSize size
-        size.rate = <float> min(rate / (self.mean_norm + NORM_OFFSET), MOST_RATE)
+        size.rate = <float> (RELATIVE_RATE * self.leaf_rate / (self.mean_norm + NORM_OFFSET))
         # weights of another scale are to take the same steps; no root of nothing for tiny ones
         size.offset = <float> (SQUARE_OFFSET * weight * weight + 1e-30)
         return size
@@ -528,7 +571,7 @@ cdef class LabelTree(Tree):
     cdef int _learn_path(self, int32_t node, Parts* parts, double whole_weight,
                          double weight) except -1 nogil:
         """Train the tests above a group on the sides of its label."""
-        cdef StepSize size = self._step_size(RELATIVE_RATE * self.leaf_rate, weight)
+        cdef StepSize size = self._step_size(weight)
         cdef int32_t child
         cdef double slope
         self.nodes[node].stats.weight += whole_weight
@@ -542,7 +585,7 @@ cdef class LabelTree(Tree):
 
     cdef int _learn_group(self, int32_t node, int32_t label, Parts* parts,
                           double weight) except -1 nogil:
-        cdef StepSize size = self._step_size(RELATIVE_RATE * self.leaf_rate, weight)
+        cdef StepSize size = self._step_size(weight)
         cdef Node* group = &self.nodes[node]
         cdef float shares[MOST_CLASSES]
         if group.stats.n_labels < 2:
@@ -552,29 +595,6 @@ cdef class LabelTree(Tree):
             &group.model, parts, group.stats.n_labels, self.records[label].place, shares, weight,
             &size,
         )
-
-    cdef int _train_test(self, int32_t node, int32_t label, Parts* parts,
-                         double weight) except -1 nogil:
-        """One step of the test of a group towards the label's side, by the rule of the LOMtree."""
-        cdef StepSize size = self._step_size(self.learning_rate, weight)
-        cdef LabelRecord* record = &self.records[label]
-        cdef Node* group = &self.nodes[node]
-        cdef double score = side_score(&group.test, parts)
-        cdef double target = 1.0
-        # E > e(y) with the quotients multiplied out; while n(y) = 0, e(y) counts as 0
-        if record.trained > 0.0:
-            if group.stats.score_sum * record.trained > record.score_sum * group.stats.trained:
-                target = -1.0
-        elif group.stats.score_sum > 0.0:
-            target = -1.0
-        step_side(&group.test, parts, weight * loss_slope(self.loss, score, target), &size)
-        record.trained += weight
-        record.squares += weight * weight
-        record.score_sum += weight * score
-        record.right += weight if score > 0.0 else 0.0
-        group.stats.trained += weight
-        group.stats.score_sum += weight * score
-        return 0
 
     # ------------------------------------------------------------------------------ growth
 
@@ -617,8 +637,12 @@ cdef class LabelTree(Tree):
     cdef int _join(self, int32_t label, const Row* row, Parts* parts,
                    Scratch* scratch) except -1 nogil:
         """Find a group for a new label: that of the label which is most probable for its first
-        example, or that to which the example goes, or a smaller one."""
+        example, or nearest to it where labels are arranged by means; or that to which the example
+        goes, or a smaller one."""
         cdef int32_t n, node = self._likely_group(row, scratch)
+        n = self.links.links[node].parent
+        if n >= 0 and self.nodes[n].stats.by_means:
+            node = self._nearest_group(label, <const Walk*> scratch.memo)
         if not self._stays_balanced(node):
             node = ROOT
         while True:
@@ -639,6 +663,19 @@ cdef class LabelTree(Tree):
             node = self.links.links[node].parent
             self.nodes[node].stats.n_labels += 1
         return 0
+
+    cdef int32_t _nearest_group(self, int32_t label, const Walk* walk) noexcept nogil:
+        """The group, of those that a beam found, of the label whose mean is nearest."""
+        cdef const Node* group
+        cdef double distance, nearest = -1.0
+        cdef int32_t i, k, found = walk.groups[0].node
+        for i in range(walk.n_groups):
+            group = &self.nodes[walk.groups[i].node]
+            for k in range(group.stats.n_labels):
+                distance = self._distance(label, group.labels[k])
+                if nearest < 0.0 or distance < nearest:
+                    nearest, found = distance, walk.groups[i].node
+        return found
 
     cdef bint _stays_balanced(self, int32_t node) noexcept nogil:
         """Whether with one more label in a group no side above it has too many."""
@@ -669,66 +706,159 @@ cdef class LabelTree(Tree):
         cdef const LabelNode* stats = &self.nodes[node].stats
         return (
             stats.n_labels > min(<int32_t> GROUP_SIZE, self.max_classes)
-            and stats.trained >= stats.n_labels
+            and stats.seen >= stats.n_labels
         )
 
-    cdef double _agreement(self, int32_t node) noexcept nogil:
-        """How far examples of one label go the same way, beyond chance: from 0 to 1.
+    cdef inline double _inverse(self, int32_t label) noexcept nogil:
+        """What makes the sums of a label its mean; 0 for one without rows."""
+        cdef double weight = self.records[label].counted
+        return 1.0 / weight if weight > 0.0 else 0.0
 
-        It is the share of the variance of the sides that lies between labels, the objective of the
-        LOMtree squared label by label, without the bias of few examples: pairs are of two. Every
-        label counts alike, but for how many pairs there are, for it is labels that are arranged: a
-        frequent one in the company of rare ones always agrees with itself.
+    cdef double _distance(self, int32_t a, int32_t b) noexcept nogil:
+        """The squared distance of two means."""
+        cdef const float* one = &self.sums[<size_t> a * SKETCH]
+        cdef const float* other = &self.sums[<size_t> b * SKETCH]
+        cdef double of_one = self._inverse(a), of_other = self._inverse(b), apart
+        # four sums side by side, so that none has to wait for another
+        cdef double[4] sums
+        cdef int i, lane
+        for lane in range(4):
+            sums[lane] = 0.0
+        for i in range(0, SKETCH, 4):
+            for lane in range(4):
+                apart = of_one * one[i + lane] - of_other * other[i + lane]
+                sums[lane] += apart * apart
+        return (sums[0] + sums[1]) + (sums[2] + sums[3])
+
+    cdef void _mean(self, int32_t node, double* mean) noexcept nogil:
+        """The mean of the means of a group's labels; those without rows say nothing."""
+        cdef const Node* group = &self.nodes[node]
+        cdef const float* sums
+        cdef double inverse
+        cdef int32_t k, i, n_known = 0
+        memset(mean, 0, SKETCH * sizeof(double))
+        for k in range(group.stats.n_labels):
+            inverse = self._inverse(group.labels[k])
+            sums = &self.sums[<size_t> group.labels[k] * SKETCH]
+            n_known += inverse > 0.0
+            for i in range(SKETCH):
+                mean[i] += inverse * sums[i]
+        for i in range(SKETCH):
+            mean[i] /= max(n_known, 1)
+
+    cdef double _share_between(self, int32_t node) noexcept nogil:
+        """The share of the variance of rows that lies between the labels of a group, from 0 to 1.
+
+        It is estimated without the bias of few examples; labels count alike.
         """
         cdef const Node* group = &self.nodes[node]
         cdef const LabelRecord* record
-        cdef double same = 0.0, known = 0.0, right = 0.0, square, share, left, chance
-        cdef int32_t k
+        cdef const float* sums
+        cdef double[SKETCH] mean
+        cdef double within = 0.0, free = 0.0, between = 0.0, noise = 0.0, square, inverse
+        cdef double of_mean
+        cdef int32_t k, i, n_known = 0
+        self._mean(node, mean)
         for k in range(group.stats.n_labels):
             record = &self.records[group.labels[k]]
-            square = record.trained * record.trained
-            if square <= record.squares:
+            inverse = self._inverse(group.labels[k])
+            if inverse == 0.0:
                 continue
-            # of all pairs of examples, those of two
-            share = 1.0 - record.squares / square
-            left = record.trained - record.right
-            known += share
-            right += share * record.right / record.trained
-            same += (record.right * record.right + left * left - record.squares) / square
-        if known == 0.0:
+            sums = &self.sums[<size_t> group.labels[k] * SKETCH]
+            square = 0.0
+            for i in range(SKETCH):
+                of_mean = inverse * sums[i]
+                square += of_mean * of_mean
+                between += (of_mean - mean[i]) * (of_mean - mean[i])
+            n_known += 1
+            within += record.norms - record.counted * square
+            free += record.counted - inverse * record.squares
+            noise += inverse * inverse * record.squares
+        if n_known < 2 or free <= 0.0:
             return 0.0
-        right /= known
-        chance = right * right + (1.0 - right) * (1.0 - right)
-        if chance >= 1.0:
-            return 0.0
-        return (same - chance * known) / (1.0 - chance) / (known + DOUBT)
+        within = max(within, 0.0) / free
+        # what lies between means of few examples is in part the variance within
+        between = between / (n_known - 1) - within * noise / n_known
+        return between / (between + within) if between > 0.0 else 0.0
+
+    cdef void _arrange(self, int32_t node, Placed* labels, int32_t n) noexcept nogil:
+        """Order labels so that the means of the halves lie far apart: 2-means with equal sides.
+
+        It begins with the direction from the most frequent label to the one farthest from it.
+        """
+        cdef const int32_t* group = self.nodes[node].labels
+        cdef const float* sums
+        cdef double[SKETCH] mean
+        cdef double[SKETCH] direction
+        cdef double inverse, distance, farthest = -1.0
+        cdef int32_t k, i, side, heaviest = 0, far = 0
+        cdef int _turn
+        self._mean(node, mean)
+        for k in range(1, n):
+            if self.records[group[k]].weight > self.records[group[heaviest]].weight:
+                heaviest = k
+        for k in range(n):
+            distance = self._distance(group[k], group[heaviest])
+            if distance > farthest:
+                farthest, far = distance, k
+        for i in range(SKETCH):
+            direction[i] = (
+                self._inverse(group[far]) * self.sums[<size_t> group[far] * SKETCH + i]
+                - self._inverse(group[heaviest])
+                * self.sums[<size_t> group[heaviest] * SKETCH + i]
+            )
+        for _turn in range(ROUNDS):
+            for k in range(n):
+                sums = &self.sums[<size_t> group[labels[k].place] * SKETCH]
+                inverse = self._inverse(group[labels[k].place])
+                labels[k].key = 0.0
+                for i in range(SKETCH if inverse > 0.0 else 0):
+                    labels[k].key += (inverse * sums[i] - mean[i]) * direction[i]
+            sort_placed(labels, n)
+            memset(direction, 0, sizeof(direction))
+            for k in range(n):
+                sums = &self.sums[<size_t> group[labels[k].place] * SKETCH]
+                inverse = self._inverse(group[labels[k].place])
+                side = n // 2 - n if k < n // 2 else n // 2
+                for i in range(SKETCH if inverse > 0.0 else 0):
+                    direction[i] += side * (inverse * sums[i] - mean[i])
 
     cdef bint _divide(self, int32_t node) except -1 nogil:
         """Divide the labels of a group in two; returns whether there was room."""
         cdef Placed labels[MOST_CLASSES]
+        cdef int32_t places[MOST_CLASSES]
         cdef Node* group = &self.nodes[node]
-        cdef const LabelRecord* record
-        cdef int32_t k, n = group.stats.n_labels, size = self.links.size
-        cdef bint by_test
-        if n < 2 or size // 2 >= self.max_splits:
+        cdef int32_t k, cut, n = group.stats.n_labels, before = self.links.size
+        cdef size_t size = model_bytes(&group.model)
+        # a test has one weight where the model has one for every label
+        size += size * 2 // record_width(group.model.stride) + 2 * sizeof(Node)
+        if n < 2 or before // 2 >= self.max_splits:
             return False
-        if not may_grow(model_bytes(&group.model) + model_bytes(&group.test) + 2 * sizeof(Node)):
+        # Sides hardly take more than the group did: for a moment they may use what is for others.
+        if not has_room(size) and not self.is_settled and self.lead > 0.0:
+            # the room of the whole tree is what groups need now
+            self._settle()
+        if not has_room(size):
             return False
-        by_test = group.stats.trained > 0.0 and self._agreement(node) >= LEAST_AGREEMENT
         for k in range(n):
-            record = &self.records[group.labels[k]]
-            labels[k] = Placed(-record.weight, record.weight, k)
-            if by_test:
-                labels[k].key = 0.0
-                if record.trained > 0.0:
-                    labels[k].key = record.score_sum / record.trained
-        sort_placed(labels, n)
-        self._reserve(size + 2)
-        self.links.reserve(size + 2)
-        self._part(node, labels, self._cut(labels, n))
-        if not by_test:
-            free_model(&self.nodes[node].test)
-            self.nodes[node].test.stride = 1
+            labels[k].place = k
+            labels[k].weight = self.records[group.labels[k]].weight
+            labels[k].key = -labels[k].weight
+        group.stats.by_means = self._share_between(node) >= LEAST_BETWEEN
+        if group.stats.by_means:
+            self._arrange(node, labels, n)
+            cut = n // 2
+        else:
+            sort_placed(labels, n)
+            cut = self._cut(labels, n)
+        for k in range(n):
+            places[k] = labels[k].place
+        self._reserve(before + 2)
+        self.links.reserve(before + 2)
+        group = &self.nodes[node]
+        if group.stats.by_means:
+            take_difference(&group.test, &group.model, places, n, cut, self.context.n_columns)
+        self._part(node, places, cut)
         return True
 
     cdef int32_t _cut(self, const Placed* labels, int32_t n) noexcept nogil:
@@ -744,35 +874,30 @@ cdef class LabelTree(Tree):
             below += labels[k].weight
         return cut
 
-    cdef int _part(self, int32_t node, const Placed* labels, int32_t cut) except -1 nogil:
+    cdef int _part(self, int32_t node, const int32_t* places, int32_t cut) except -1 nogil:
         """Make the two sides of a group that is divided after so many labels."""
         cdef int32_t left = self.links.add(node), right = self.links.add(node)
         cdef Node* group = &self.nodes[node]
         cdef int32_t n = group.stats.n_labels
-        self._move(node, left, labels, cut)
-        self._move(node, right, &labels[cut], n - cut)
+        self._move(node, left, places, cut)
+        self._move(node, right, &places[cut], n - cut)
         free_model(&group.model)
         give_back(group.labels)
         group.labels = NULL
         group.capacity = 0
-        group.stats.trained = group.stats.score_sum = 0.0
+        group.stats.seen = 0.0
         self.links.attach(node, left, right)
         return 0
 
-    cdef int _move(self, int32_t node, int32_t child, const Placed* labels,
+    cdef int _move(self, int32_t node, int32_t child, const int32_t* places,
                    int32_t n) except -1 nogil:
         """Give some labels of a group to a child, with what is known of them."""
         cdef Node* group = &self.nodes[child]
-        cdef int32_t places[MOST_CLASSES]
-        cdef LabelRecord* record
         cdef int32_t k, label
         for k in range(n):
-            places[k] = labels[k].place
             label = self.nodes[node].labels[places[k]]
             self._list(child, label)
-            record = &self.records[label]
-            record.trained = record.squares = record.score_sum = record.right = 0.0
-            group.stats.weight += record.weight
+            group.stats.weight += self.records[label].weight
         group.test.stride = 1
         return take_part(
             &group.model, &self.nodes[node].model, places, n, self.context.n_columns
@@ -908,11 +1033,23 @@ cdef class LabelTree(Tree):
             self.records, sizeof(LabelRecord), self.context.n_labels, np.asarray(view).dtype
         )
 
+    def _label_sums(self):
+        """The sums of every label, of shape (n_labels, SKETCH), or (0, SKETCH)."""
+        cdef int32_t n = self.context.n_labels if self.n_sums else 0
+        cdef float[:, ::1] out
+        sums = np.zeros((n, SKETCH), dtype=np.float32)
+        if n:
+            self._reserve_sums(n)
+            out = sums
+            memcpy(&out[0, 0], self.sums, sums.nbytes)
+        return sums
+
     cdef dict outline(self):
         return {
             "links": self.links.state(),
             "nodes": self._stats(),
             "labels": self._label_records(),
+            "sums": self._label_sums(),
             "tests": [
                 {"node": node, **exported_model(&self.nodes[node].test)}
                 for node in range(self.links.size)
@@ -939,6 +1076,7 @@ cdef class LabelTree(Tree):
 
     cdef int take_state(self, dict state) except -1:
         cdef int32_t label, n_labels = <int32_t> len(state["labels"])
+        cdef const float[:, ::1] sums
         cdef Node* group
         self.links.take_state(state["links"])
         self._reserve(self.links.size)
@@ -946,6 +1084,10 @@ cdef class LabelTree(Tree):
         self._reserve_records(n_labels)
         if n_labels:
             import_records(self.records, sizeof(LabelRecord), state["labels"])
+        if len(state["sums"]):
+            self._reserve_sums(n_labels)
+            sums = np.ascontiguousarray(state["sums"])
+            memcpy(self.sums, &sums[0, 0], n_labels * SKETCH * sizeof(float))
         self.lead, self.differing, self.compared, self.mean_norm, self.rows = state["numbers"]
         self.has_groups = state["has_groups"]
         self.is_settled = state["is_settled"]
@@ -970,10 +1112,13 @@ cdef class LabelTree(Tree):
         check_links(state["links"])
         require(len(nodes) == len(left), "the number of nodes")
         require(len(labels) == n_outputs, "the number of labels")
-        check_finite(nodes, "weight", "trained", at_least=0.0)
-        check_finite(nodes, "score_sum")
-        check_finite(labels, "weight", "trained", "squares", "right", at_least=0.0)
-        check_finite(labels, "score_sum")
+        n_sums = len(state["sums"])
+        require(n_sums == len(labels) or n_sums == 0 and not state["has_groups"], "the sums")
+        require(state["sums"].shape[1] == SKETCH, "the sums of a label")
+        check_finite(nodes, "weight", "seen", at_least=0.0)
+        require(((nodes["by_means"] & ~1) == 0).all(), "how labels were arranged")
+        check_finite(labels, "weight", "counted", "squares", "norms", at_least=0.0)
+        check_finite(state["sums"])
         require(state["numbers"].shape == (5,), "the numbers of the tree")
         check_finite(state["numbers"])
         check_finite(state["numbers"][1:], at_least=0.0)
