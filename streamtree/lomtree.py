@@ -51,7 +51,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
     Where regions have few labels each, as on a map, a tree that splits at thresholds is better than
     groups. So the tree of the first labels goes on beside the groups until 5,000 to 50,000 rows
     have shown which of the two predicts better; then the other is dropped. Without room for both
-    in `max_bytes`, groups go on alone as soon as they are ahead.
+    in `max_bytes` at the start, groups go on alone; later, as soon as they are ahead.
 
     With `leaf_model="majority"` it is the LOMtree whose leaves predict their most frequent class: a
     node sends examples, not labels, to either side, a leaf splits once its test separates classes

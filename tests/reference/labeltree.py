@@ -163,9 +163,13 @@ class ReferenceLabelTree:
         """The group of the label whose mean is nearest."""
         mean = self.labels[number].mean()
         distances = [
-            min(((self.labels[k].mean() - mean) ** 2).sum() for k in group.labels)
+            min(
+                (((self.labels[k].mean() - mean) ** 2).sum() for k in group.labels
+                 if self.labels[k].counted),
+                default=math.inf,
+            )
             for group in groups
-        ]
+        ]  # fmt: skip
         return groups[int(np.argmin(distances))]
 
     @staticmethod
@@ -229,8 +233,9 @@ class ReferenceLabelTree:
         means = np.array([
             label.mean() if label.counted else np.zeros(SKETCH) for label in known
         ])
-        heaviest = int(np.argmax([label.weight for label in known]))
-        far = int(np.argmax(((means - means[heaviest]) ** 2).sum(axis=1)))
+        heaviest = int(np.argmax([label.weight if label.counted else -1.0 for label in known]))
+        distances = ((means - means[heaviest]) ** 2).sum(axis=1)
+        far = int(np.argmax(np.where(is_known, distances, -1.0)))
         direction = means[far] - means[heaviest]
         apart = np.where(is_known[:, None], means - means[is_known].mean(axis=0), 0.0)
         n = len(known)

@@ -78,7 +78,7 @@ cdef class GreedySearch:
         order = values.argsort(kind="stable")
         by_value = columns[order]
         if np.maximum.reduce(columns, initial=0) < 1 << 16:
-            # numpy sorts numbers of two bytes by counting
+            # of numbers of two bytes numpy sorts by digits
             by_value = by_value.astype(np.uint16)
         order = order[by_value.argsort(kind="stable")]
         starts = np.asarray(<int64_t[:n + 1]> self.rows.starts)

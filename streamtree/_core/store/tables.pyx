@@ -318,7 +318,8 @@ cdef Layout layout_of(int32_t capacity, Py_ssize_t n, int32_t last, int32_t univ
     could have.
     """
     cdef int32_t least = hash_capacity(n)
-    if capacity < 0 and last < -capacity <= min(universe + universe // 8, MOST_EMPTY * least):
+    cdef int32_t most = (2 if universe <= MANY_KEYS else 1) * MOST_EMPTY * least
+    if capacity < 0 and last < -capacity <= min(universe + universe // 8, most):
         return Layout(-capacity, True)
     if least <= capacity <= 4 * least and capacity & (capacity - 1) == 0:
         return Layout(capacity, False)

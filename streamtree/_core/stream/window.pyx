@@ -30,8 +30,8 @@ cdef extern from "../kernels/ranges.h" nogil:
 
 cdef enum:
     FIRST_SLOTS = 320
-    # From so many slots on, room is taken for ten times as many. The system gives memory where rows
-    # come to; what was moved is little, and no row waits long for it.
+    # From so many slots on, room is taken for ten times as many: what was moved is little, and no
+    # row waits long. Most systems give memory only where rows come to.
     FEW_SLOTS = 640
     AHEAD = 10
     FIRST_ENTRIES = 1024
@@ -298,6 +298,8 @@ cdef class Window:
         self._move_pairs(self.ends, capacity, spare)
         free(spare)
         self.capacity = capacity
+        # nor is there room for more
+        self._room = 0
         return self._resize(capacity)
 
     cdef void _move_words(self, int32_t* words, int32_t stride, int32_t capacity,
@@ -468,6 +470,8 @@ cdef class Window:
             return 0
         self.fields = <Field*> counted(self.fields, stride * sizeof(Field))
         self.ranked = <int32_t*> counted(self.ranked, stride * sizeof(int32_t))
+        # what was to come has been asked for while rows were shorter
+        self._room = self.capacity
         if self.capacity:
             self.cells = <Cell*> laid(
                 self.cells, stride * sizeof(Cell), self.capacity, self._room, True

@@ -47,8 +47,8 @@ from streamtree._core.store.state import check_finite, check_same_kind, require
 
 cdef enum:
     MOST_BEAM = 64
-    # A group of more labels is divided as soon as it has had as many examples as labels. Smaller
-    # ones are no faster: there are more tests above them.
+    # A group of more labels is divided as soon as its examples weigh as much as it has labels.
+    # Smaller ones are no faster: there are more tests above them.
     GROUP_SIZE = 48
     # a row, projected, has so many numbers
     SKETCH = 64
@@ -64,6 +64,8 @@ cdef double LARGEST_SIDE = 2.0 / 3.0
 # The share of the variance of rows that has to lie between labels for their means to arrange them.
 # Where it is less, rows say little of a label: frequent ones are best kept together.
 cdef double LEAST_BETWEEN = 0.2
+# A label whose rows weigh less counts as one without rows: the square of the inverse is finite.
+cdef double LEAST_COUNTED = 1e-150
 # Of more rows than so many, the mean of a label fades: sums stay within single precision.
 cdef double MOST_COUNTED = 65536.0
 # Groups are compared with the whole tree over so many rows, what lies rows back counting less. At
@@ -96,7 +98,7 @@ cdef struct LabelRecord:
 
 cdef struct LabelNode:
     double weight           # of the examples whose labels are below
-    double seen             # of them, by a group since there is one
+    double seen             # of those since its labels are a group
     int32_t n_labels        # below
     int32_t by_means        # whether the labels of its sides were arranged by means
 
@@ -672,6 +674,8 @@ cdef class LabelTree(Tree):
         for i in range(walk.n_groups):
             group = &self.nodes[walk.groups[i].node]
             for k in range(group.stats.n_labels):
+                if self._inverse(group.labels[k]) == 0.0:
+                    continue
                 distance = self._distance(label, group.labels[k])
                 if nearest < 0.0 or distance < nearest:
                     nearest, found = distance, walk.groups[i].node
@@ -712,7 +716,7 @@ cdef class LabelTree(Tree):
     cdef inline double _inverse(self, int32_t label) noexcept nogil:
         """What makes the sums of a label its mean; 0 for one without rows."""
         cdef double weight = self.records[label].counted
-        return 1.0 / weight if weight > 0.0 else 0.0
+        return 1.0 / weight if weight >= LEAST_COUNTED else 0.0
 
     cdef double _distance(self, int32_t a, int32_t b) noexcept nogil:
         """The squared distance of two means."""
@@ -773,7 +777,7 @@ cdef class LabelTree(Tree):
             n_known += 1
             within += record.norms - record.counted * square
             free += record.counted - inverse * record.squares
-            noise += inverse * inverse * record.squares
+            noise += inverse * (inverse * record.squares)
         if n_known < 2 or free <= 0.0:
             return 0.0
         within = max(within, 0.0) / free
@@ -791,13 +795,18 @@ cdef class LabelTree(Tree):
         cdef double[SKETCH] mean
         cdef double[SKETCH] direction
         cdef double inverse, distance, farthest = -1.0
-        cdef int32_t k, i, side, heaviest = 0, far = 0
+        cdef int32_t k, i, side, heaviest = -1, far = 0
         cdef int _turn
         self._mean(node, mean)
-        for k in range(1, n):
-            if self.records[group[k]].weight > self.records[group[heaviest]].weight:
+        # of those with rows, of which there are two
+        for k in range(n):
+            if self._inverse(group[k]) > 0.0 and (
+                heaviest < 0 or self.records[group[k]].weight > self.records[group[heaviest]].weight
+            ):
                 heaviest = k
         for k in range(n):
+            if self._inverse(group[k]) == 0.0:
+                continue
             distance = self._distance(group[k], group[heaviest])
             if distance > farthest:
                 farthest, far = distance, k
@@ -829,6 +838,7 @@ cdef class LabelTree(Tree):
         cdef int32_t places[MOST_CLASSES]
         cdef Node* group = &self.nodes[node]
         cdef int32_t k, cut, n = group.stats.n_labels, before = self.links.size
+        cdef bint by_means
         cdef size_t size = model_bytes(&group.model)
         # a test has one weight where the model has one for every label
         size += size * 2 // record_width(group.model.stride) + 2 * sizeof(Node)
@@ -844,8 +854,8 @@ cdef class LabelTree(Tree):
             labels[k].place = k
             labels[k].weight = self.records[group.labels[k]].weight
             labels[k].key = -labels[k].weight
-        group.stats.by_means = self._share_between(node) >= LEAST_BETWEEN
-        if group.stats.by_means:
+        by_means = self._share_between(node) >= LEAST_BETWEEN
+        if by_means:
             self._arrange(node, labels, n)
             cut = n // 2
         else:
@@ -856,8 +866,9 @@ cdef class LabelTree(Tree):
         self._reserve(before + 2)
         self.links.reserve(before + 2)
         group = &self.nodes[node]
-        if group.stats.by_means:
+        if by_means:
             take_difference(&group.test, &group.model, places, n, cut, self.context.n_columns)
+        group.stats.by_means = by_means
         self._part(node, places, cut)
         return True
 
@@ -1117,6 +1128,7 @@ cdef class LabelTree(Tree):
         require(state["sums"].shape[1] == SKETCH, "the sums of a label")
         check_finite(nodes, "weight", "seen", at_least=0.0)
         require(((nodes["by_means"] & ~1) == 0).all(), "how labels were arranged")
+        require((nodes["by_means"][left < 0] == 0).all(), "how labels were arranged")
         check_finite(labels, "weight", "counted", "squares", "norms", at_least=0.0)
         check_finite(state["sums"])
         require(state["numbers"].shape == (5,), "the numbers of the tree")
@@ -1138,8 +1150,12 @@ cdef class LabelTree(Tree):
         check_models(state["tests"], range(len(nodes)), n_columns)
         leaves = (left < 0).nonzero()[0].tolist() if has_groups else []
         check_models(state["models"], leaves, n_columns)
-        for test in state["tests"]:
+        for test, below in zip(state["tests"], left):
             require(test["stride"] == 1, "the test of a node")
+            for table in (test["linear"], test["knots"]):
+                # it begins when the group is divided
+                is_empty = len(table["keys"]) == 0 == table["capacity"]
+                require(below >= 0 or is_empty, "the test of a group")
         for model in state["models"]:
             n_labels = nodes["n_labels"][model["node"]]
             require(model["stride"] >= max(n_labels, 4), "the labels of a model")

@@ -4,7 +4,9 @@ import pickle
 import sys
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
+from support.isolated import run_isolated
 
 from streamtree import ExtraTreeClassifier, ExtraTreeRegressor
 from streamtree._core.stream.features import Category
@@ -113,3 +115,22 @@ def test_lists_may_end_while_a_tree_grows():
             copy = pickle.loads(pickle.dumps(model))
     assert (window_of(model)["field_of"] >= 0).all()
     assert pickle.dumps(copy) == pickle.dumps(model)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bound address space")
+def test_rows_that_grow_wide_take_no_room_ahead():
+    """What was to come was asked for while rows were short."""
+    run_isolated(
+        """
+        import resource
+        import numpy as np
+        from streamtree import ExtraTreeClassifier
+
+        resource.setrlimit(resource.RLIMIT_AS, (2 * 2**30, 2 * 2**30))
+        model = ExtraTreeClassifier(window=1_000_000)
+        for n_rows, n_columns in ((25_000, 2), (20, 3_000)):
+            rng = np.random.default_rng(0)
+            X = rng.normal(size=(n_rows, n_columns))
+            model.learn_many(X, (X[:, 0] > 0).tolist())
+        """
+    )

@@ -343,7 +343,7 @@ def test_without_room_for_both_groups_go_on_without_the_whole_tree():
 def test_where_a_group_has_no_room_to_be_divided_the_whole_tree_gives_way():
     rows, labels = texts(3000, 600, seed=13, n_words=1000)
     X = as_csr(rows, 1000)
-    model = LOMTreeClassifier(max_leaf_classes=128, max_bytes=6_000_000)
+    model = LOMTreeClassifier(max_leaf_classes=128, max_bytes=4_500_000)
     model.learn_many(X[:750], labels[:750])
     assert not model._core.tree.is_settled
     n_leaves = model.n_leaves
@@ -353,7 +353,7 @@ def test_where_a_group_has_no_room_to_be_divided_the_whole_tree_gives_way():
     assert model._core.tree.is_settled
     assert model._core.tree.has_groups
     assert model.n_leaves > n_leaves
-    assert model._core.n_bytes <= 6_000_000
+    assert model._core.n_bytes <= 4_500_000
 
 
 def test_too_little_memory_is_a_bound_not_an_end():
@@ -469,6 +469,11 @@ def damaged(state):
         yield f"other {name}", {**state, "tree": {**tree, name: values}}
     small = {**tree["models"][0], "stride": 1}
     yield "a small model", {**state, "tree": {**tree, "models": [small, *tree["models"][1:]]}}
+    leaf = int((tree["links"]["left"] < 0).nonzero()[0][0])
+    yield "a group that is arranged", changed("nodes", "by_means", leaf, 1)
+    taught = {**tree["tests"][inner], "node": leaf}
+    tests = [*tree["tests"][:leaf], taught, *tree["tests"][leaf + 1:]]
+    yield "a group with a test", {**state, "tree": {**tree, "tests": tests}}
     far = {**tree["tests"][0], "node": n_nodes}
     yield "a far test", {**state, "tree": {**tree, "tests": [far, *tree["tests"][1:]]}}
 
