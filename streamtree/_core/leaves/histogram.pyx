@@ -341,7 +341,8 @@ cdef class HistogramLeaves(LeafModels):
                 most = max(most, shares[i])
             if most < 1e-100:
                 for i in range(n):
-                    shares[i] *= 1e100
+                    # where all weights are next to nothing, nothing may be left of any
+                    shares[i] = shares[i] * 1e100 if most > 0.0 else 1.0
         return True
 
     cdef bint linear(self, int32_t node, Inputs* x, double* outputs) noexcept nogil:

@@ -612,3 +612,12 @@ def test_regression_on_steps():
 def test_bad_parameters_are_named(name, value):
     with pytest.raises((TypeError, ValueError), match=name):
         SelfTerminatingTreeClassifier(**{name: value})
+
+
+def test_the_least_weights_there_are_leave_probabilities():
+    model = SelfTerminatingTreeClassifier()
+    for i in range(40):
+        model.learn_one({"a": i % 3, "b": i % 5, "c": i % 7}, i % 4, w=5e-324)
+    for i in range(12):
+        shares = model.predict_proba_one({"a": i % 3, "b": i % 5, "c": i % 7})
+        assert sum(shares.values()) == pytest.approx(1.0)
