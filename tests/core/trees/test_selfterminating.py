@@ -616,8 +616,11 @@ def test_bad_parameters_are_named(name, value):
 
 def test_the_least_weights_there_are_leave_probabilities():
     model = SelfTerminatingTreeClassifier()
-    for i in range(40):
-        model.learn_one({"a": i % 3, "b": i % 5, "c": i % 7}, i % 4, w=5e-324)
-    for i in range(12):
-        shares = model.predict_proba_one({"a": i % 3, "b": i % 5, "c": i % 7})
-        assert sum(shares.values()) == pytest.approx(1.0)
+    for x, y in (
+        ({"a": 1e150, "b": 0.0, "c": 0.0, "d": 2.0**63}, 0), ({"b": 0.0, "e": 0.0}, 0),
+        ({"b": -0.35, "c": 2.0**63, "d": 1e150}, 1), ({"d": 5e-324}, 1),
+        ({"a": -0.18, "c": 1e150, "e": 0.0, "d": 0.6}, 1),
+        ({"a": 1e150, "b": 2.0**63, "c": 0.0, "e": 1.0, "d": -0.14}, 0),
+    ):  # fmt: skip
+        model.learn_one(x, y, w=5e-324)
+    assert sum(model.predict_proba_one({"d": 5e-324}).values()) == pytest.approx(1.0)
