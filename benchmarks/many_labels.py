@@ -36,6 +36,8 @@ SETS = (
     "newsgroups20", "isolet", "letter", "banking77", "clinc150", "omniglot_small",
     "geonames_admin1",
 )
+# of made streams, up to which our other tree is measured as well
+MANY_LABELS = 1000
 VW_REDUCTIONS = ("recall_tree", "log_multi", "oaa")
 # its default table is far too small for nodes x features
 VW_BITS = 24
@@ -209,6 +211,8 @@ def growth(run: Run) -> None:
             X, y = make_stream(110_000, n_labels, 1)
             cells, model = measured(LOMTreeClassifier, X, y, 100_000)
             rows.append([f"{n_labels:,} labels", *cells])
+            if n_labels <= MANY_LABELS:
+                rows.append(["ModelTree", *measured(ModelTreeClassifier, X, y, 100_000)[0]])
             peers = rows_of_peers(run, X, y, 100_000, n_labels, ("recall_tree", "HSM"))
             rows += peers
             for name, _, _, error, *_ in peers:

@@ -655,7 +655,7 @@ cdef class LabelTree(Tree):
                 break
             if not self._divide(node):
                 return 0
-        if n + 1 > self.nodes[node].model.stride and not has_room(
+        if n + 1 > self.nodes[node].model.stride and not self._finds_room(
             2 * model_bytes(&self.nodes[node].model)
         ):
             return 0
@@ -665,6 +665,12 @@ cdef class LabelTree(Tree):
             node = self.links.links[node].parent
             self.nodes[node].stats.n_labels += 1
         return 0
+
+    cdef bint _finds_room(self, size_t size) except -1 nogil:
+        """Whether groups may take so many bytes; where they are ahead, those of the whole tree."""
+        if not has_room(size) and not self.is_settled and self.lead > 0.0:
+            self._settle()
+        return has_room(size)
 
     cdef int32_t _nearest_group(self, int32_t label, const Walk* walk) noexcept nogil:
         """The group, of those that a beam found, of the label whose mean is nearest."""
@@ -844,11 +850,8 @@ cdef class LabelTree(Tree):
         size += size * 2 // record_width(group.model.stride) + 2 * sizeof(Node)
         if n < 2 or before // 2 >= self.max_splits:
             return False
-        # Sides hardly take more than the group did: for a moment they may use what is for others.
-        if not has_room(size) and not self.is_settled and self.lead > 0.0:
-            # the room of the whole tree is what groups need now
-            self._settle()
-        if not has_room(size):
+        # sides hardly take more than the group did: for a moment they may use what is for others
+        if not self._finds_room(size):
             return False
         for k in range(n):
             labels[k].place = k
