@@ -9,7 +9,10 @@ from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Row, Scratch
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport IDLE
-from streamtree._core.trees.extra.tree cimport ExtraTree, bytes_of_each, left_of
+from streamtree._core.trees.extra.nodes cimport ROOT, ExtraNode, descend_together
+from streamtree._core.trees.extra.tree cimport (
+    ExtraTree, bytes_of_each, left_of, remember_leaf, remembers_leaf,
+)
 
 from streamtree._core.stream.window import check_window
 
@@ -17,6 +20,8 @@ from streamtree._core.stream.window import check_window
 cdef enum:
     # one of so many trees may grow at a time
     GROWING_PARTS = 3
+    # trees that a row is followed down at a time
+    SIDE_BY_SIDE = 16
 
 
 def extra_trees(list seeds, *, int32_t window_length, bint has_numbers, double strength):
@@ -54,10 +59,37 @@ cdef class ExtraTrees(MeanPool):
         self.window.bind(context)
         return Ensemble.bind(self, context)
 
+    cdef void _descend(self, const Row* row, Scratch* scratch) noexcept nogil:
+        """Find the leaves of a row in all trees, some side by side, unless they are known."""
+        cdef const ExtraNode* nodes[SIDE_BY_SIDE]
+        cdef int32_t leaves[SIDE_BY_SIDE]
+        cdef Py_ssize_t first = 0, i, n
+        if self.n_members and remembers_leaf(
+            <ExtraTree> self.trees[0], row, &scratch[self.places[0]]
+        ):
+            return
+        while first < self.n_members:
+            n = min(self.n_members - first, <Py_ssize_t> SIDE_BY_SIDE)
+            for i in range(n):
+                nodes[i] = (<ExtraTree> self.trees[first + i]).nodes.nodes
+                leaves[i] = ROOT
+            descend_together(nodes, leaves, n, row.table)
+            for i in range(n):
+                remember_leaf(
+                    <ExtraTree> self.trees[first + i], row, leaves[i],
+                    &scratch[self.places[first + i]],
+                )
+            first += n
+
+    cdef int ask(self, const Row* row, Scratch* scratch) noexcept nogil:
+        self._descend(row, scratch)
+        return Ensemble.ask(self, row, scratch)
+
     cdef int begin(self, const Row* row, const Example* example,
                    Scratch* scratch) except -1 nogil:
         self.window.most = bytes_allowed() // 2
         self.window.push(row, example)
+        self._descend(row, scratch)
         self._share()
         return Ensemble.begin(self, row, example, scratch)
 

@@ -482,8 +482,8 @@ cdef class Learner:
         tree.bound(self._tree_bytes())
         tree.bind(self.intake.context)
         self.tree = tree
-        # no answer of the old tree may pass for one of the new
-        self.intake.own.scratch.memo_serial = self.intake.spare.scratch.memo_serial = 0
+        self.intake.own.forget_answers()
+        self.intake.spare.forget_answers()
         return 0
 
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1:

@@ -432,7 +432,7 @@ def check_leaf(part, bint of_labels, n_columns, n_labels):
     columns, ranges = part["columns"], part["ranges"]
     require(columns.shape[1] == 3 and ranges.shape[1] == 2, "the columns of a leaf")
     numbers, n_bins, rows = columns.T
-    require((numbers[1:] > numbers[:-1]).all(), "the order of a leaf's columns")
+    require((np.diff(numbers) > 0).all(), "the order of a leaf's columns")
     require(((numbers >= 0) & (numbers < n_columns)).all(), "a column of a leaf")
     require(((n_bins > 0) & (n_bins <= MOST_BINS)).all(), "the bins of a column")
     require((rows >= 0).all(), "the rows of a column")

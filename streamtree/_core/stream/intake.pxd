@@ -37,6 +37,7 @@ cdef class Workspace:
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil
     cdef int _reserve_memos(self) except -1
     cdef int reserve_shares(self, Py_ssize_t n) except -1 nogil
+    cdef void forget_answers(self) noexcept nogil
     cdef int make_views(self, ColumnScaler scaler) except -1 nogil
     cdef size_t n_bytes(self) noexcept nogil
 

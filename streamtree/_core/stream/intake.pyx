@@ -133,6 +133,12 @@ cdef class Workspace:
         self.n_shares = n
         return 0
 
+    cdef void forget_answers(self) noexcept nogil:
+        """Let no answer about the row at hand pass for one of another tree."""
+        cdef Py_ssize_t i
+        for i in range(self.n_scratches):
+            self.scratch[i].memo_serial = 0
+
     cdef int make_views(self, ColumnScaler scaler) except -1 nogil:
         """Make all views of the raw row that are asked for."""
         cdef Py_ssize_t n_plain

@@ -72,6 +72,7 @@ cdef struct Scratch:
     void* memo
     const void* memo_owner
     uint64_t memo_serial
+    int32_t memo_node       # for one that remembers but the leaf of the row
     # room for the shares of all labels, or the numbers; only for members of an ensemble, and for
     # trees that read tables
     double* shares

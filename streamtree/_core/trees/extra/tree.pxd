@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from streamtree._core.stream.row cimport Scratch, Prediction
+from streamtree._core.stream.row cimport Prediction, Row, Scratch
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport Growth
 from streamtree._core.trees.extra.nodes cimport ExtraNodes
@@ -28,6 +28,7 @@ cdef class ExtraTree(Tree):
 
     cdef void allow(self, size_t most, bint may_begin) noexcept nogil
     cdef bint is_due(self) noexcept nogil
+    cdef int32_t _leaf_of(self, const Row* row, Scratch* scratch) noexcept nogil
     cdef void _answer(self, int32_t node, Scratch* scratch, Prediction* out) noexcept nogil
     cdef void _say(self, int32_t node, double* shares, double* spare) noexcept nogil
     cdef double _trust(self) noexcept nogil
@@ -41,6 +42,19 @@ cdef class ExtraTree(Tree):
     cdef int _replay(self) except -1 nogil
     cdef int32_t _descend_in_window(self, ExtraNodes nodes, int32_t slot) noexcept nogil
     cdef list _kept_below(self, int32_t node)
+
+
+cdef inline bint remembers_leaf(ExtraTree tree, const Row* row,
+                                const Scratch* scratch) noexcept nogil:
+    """Whether the leaf of a row is known, from when it was predicted."""
+    return scratch.memo_owner == <const void*> tree and scratch.memo_serial == row.serial
+
+
+cdef inline void remember_leaf(ExtraTree tree, const Row* row, int32_t leaf,
+                               Scratch* scratch) noexcept nogil:
+    """Until the tree learns."""
+    scratch.memo_owner, scratch.memo_serial = <const void*> tree, row.serial
+    scratch.memo_node = leaf
 
 
 cdef inline size_t left_of(size_t most, size_t taken) noexcept nogil:

@@ -119,8 +119,14 @@ cdef class ExtraTree(Tree):
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
         return self.nodes.descend(ROOT, row.table)
 
+    cdef int32_t _leaf_of(self, const Row* row, Scratch* scratch) noexcept nogil:
+        """As `leaf`, remembered until the tree learns."""
+        if not remembers_leaf(self, row, scratch):
+            remember_leaf(self, row, self.nodes.descend(ROOT, row.table), scratch)
+        return scratch.memo_node
+
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
-        self._answer(self.nodes.descend(ROOT, row.table), scratch, out)
+        self._answer(self._leaf_of(row, scratch), scratch, out)
 
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
@@ -173,7 +179,7 @@ cdef class ExtraTree(Tree):
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
-        cdef int32_t node = self.nodes.descend(ROOT, row.table)
+        cdef int32_t node = self._leaf_of(row, scratch)
         cdef double product, spread, part
         cdef bint is_judged
         if self.owns_window:
@@ -191,6 +197,7 @@ cdef class ExtraTree(Tree):
             part = max(1.0 / (1.0 + self.n_judged), LEAST_JUDGED)
             self.product += part * (product - self.product)
             self.spread += part * (spread - self.spread)
+        scratch.memo_serial = 0
         self._count(self.nodes, node, self.window.size - 1)
         return self._grow()
 
