@@ -70,7 +70,7 @@ def base_rows(rows: int, splits: bool) -> Iterator[tuple[dict[str, float], int, 
     cells = rng.integers(3, size=(32, 32))
     done = 0
     while done < rows:
-        n = min(10_000, rows - done)
+        n = min(1000, rows - done)
         X = rng.normal(size=(n, 6))
         if splits:
             at = np.clip(((X[:, :2] + 2) * 8).astype(int), 0, 31)
