@@ -590,3 +590,18 @@ def test_weights_at_the_bounds_make_no_state_that_cannot_be_read(estimator, weig
     for i, y in enumerate(targets_of(estimator, [0, 1, 1, 0] * 10)):
         model.learn_one({"a": [1.04, 1e-300, 1e300][i % 3]}, y, w=weights[i % 2])
     assert pickle.dumps(trip(model, path)) == pickle.dumps(model)
+
+
+@pytest.mark.parametrize(
+    "estimator", [kind for kind in ESTIMATORS if kind.__name__.endswith("TreeRegressor")]
+)
+def test_a_model_whose_targets_began_another_unit_comes_back(estimator):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 2))
+    y = X[:, 0] * np.where(np.arange(len(X)) < 700, 1.0, 1e6)
+    model = estimator()
+    model.learn_many(X, y)
+    assert model.snapshot()["target_scales"]["n_units"].tolist() == [1]
+    copy = pickle.loads(pickle.dumps(model))
+    assert copy.predict_many(X).tolist() == model.predict_many(X).tolist()
+    model._new_core().check_state(model.snapshot())

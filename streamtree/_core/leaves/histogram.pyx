@@ -19,8 +19,11 @@ from streamtree._core.splits.histograms cimport (
     Histogram, LeafStatistics, Statistics, find_bin, find_histogram,
 )
 from streamtree._core.splits.scoretest cimport Residuals
-from streamtree._core.store.budget cimport counted, counted_room, counted_zeros, give_back, has_room
+from streamtree._core.store.budget cimport (
+    counted, counted_room, counted_zeros, give_back, has_room, may_take_rare,
+)
 from streamtree._core.store.tables cimport map_bytes, map_find, map_put, table_free
+from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport (
     LISTED, STANDARD, Example, Prediction, Row, Scratch, View,
 )
@@ -168,6 +171,10 @@ cdef class HistogramLeaves(LeafModels):
 
     # -------------------------------------------------------------------------- memory
 
+    cdef int bind(self, Context context) except -1:
+        self.context = self.statistics.context = context
+        return 0
+
     cdef int reserve(self, int32_t n) except -1 nogil:
         self.models = <LinearModel**> counted_room(
             self.models, &self.capacity, n, sizeof(LinearModel*)
@@ -230,26 +237,32 @@ cdef class HistogramLeaves(LeafModels):
     cdef int locate(self, LinearModel* model, const View* view, int32_t* slots) except -1 nogil:
         """Make the records of a row's columns that are not there yet; `slots` has -1 for them.
 
-        Returns how many are still absent, because the model of a leaf cannot become larger.
+        Returns how many are still absent, because there is no room for them.
         """
         cdef Py_ssize_t i
-        cdef int32_t missing = 0
+        cdef int32_t missing = 0, rare = 0
+        cdef bint has_rare
         for i in range(view.n):
             missing += slots[i] < 0
         if missing == 0:
             return 0
+        # what is rare is not to take the place of other leaves
+        has_rare = may_take_rare()
+        for i in range(0 if has_rare else view.n):
+            rare += slots[i] < 0 and self.context.is_rare(view.columns[i])
+        missing -= rare
         if model.n + missing > model.capacity:
             i = max(4, model.capacity)
             while i < model.n + missing:
                 i *= 2
             if not has_room(<size_t> i * 2 * model.width * sizeof(double)):
-                return missing
+                return missing + rare
             self.resize(model, <int32_t> i, model.width)
         for i in range(view.n):
-            if slots[i] < 0:
+            if slots[i] < 0 and (has_rare or not self.context.is_rare(view.columns[i])):
                 slots[i] = model.n
                 add_column(model, view.columns[i])
-        return 0
+        return rare
 
     # ------------------------------------------------------------------------- growth
 

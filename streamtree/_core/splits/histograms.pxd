@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from streamtree._core.store.tables cimport Table, map_find
+from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, View
 
 
@@ -77,6 +78,7 @@ cdef class LeafStatistics:
     cdef int32_t capacity
     cdef bint of_labels
     cdef int32_t max_bins
+    cdef Context context
 
     cdef int reserve(self, int32_t n) except -1 nogil
     cdef Statistics* open(self, int32_t node) except NULL nogil

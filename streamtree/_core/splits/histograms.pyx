@@ -14,7 +14,9 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memmove, memset
 
-from streamtree._core.store.budget cimport counted, counted_room, counted_zeros, give_back
+from streamtree._core.store.budget cimport (
+    counted, counted_room, counted_zeros, give_back, may_take_rare,
+)
 from streamtree._core.store.tables cimport map_bytes, map_put, table_free
 
 import numpy as np
@@ -215,13 +217,10 @@ cdef int32_t place_of_label(Statistics* leaf, int32_t label) except -1 nogil:
     return place
 
 
-cdef Histogram* histogram_of(Statistics* leaf, int32_t column,
-                             Py_ssize_t hint) except NULL nogil:
-    """The histogram of a column, a new one if there is none."""
-    cdef Histogram* found = find_histogram(leaf, column, hint)
+cdef Histogram* new_histogram(Statistics* leaf, int32_t column) except NULL nogil:
+    """The histogram of a column that has none."""
+    cdef Histogram* found
     cdef int32_t capacity
-    if found != NULL:
-        return found
     if leaf.n == leaf.capacity:
         capacity = roomy(leaf.n + 1)
         leaf.histograms = <Histogram*> counted(leaf.histograms, capacity * sizeof(Histogram))
@@ -304,7 +303,12 @@ cdef class LeafStatistics:
         leaf.weight += weight
         leaf.weight_squares += weight * weight
         for position in range(row.n if collects else 0):
-            histogram = histogram_of(leaf, row.columns[position], position)
+            histogram = find_histogram(leaf, row.columns[position], position)
+            if histogram == NULL:
+                # what is rare is not to take the place of other leaves
+                if self.context.is_rare(row.columns[position]) and not may_take_rare():
+                    continue
+                histogram = new_histogram(leaf, row.columns[position])
             i = bin_of(leaf, histogram, row.values[position], self.max_bins)
             sums = &histogram.sums[<size_t> i * leaf.width]
             histogram.rows += 1
@@ -388,7 +392,7 @@ cdef int import_statistics(Statistics* leaf, dict state) except -1:
         leaf.totals[k] = totals[0, k]
         leaf.before[k] = totals[1, k]
     for row in range(columns.shape[0]):
-        histogram = histogram_of(leaf, <int32_t> columns[row, 0], row)
+        histogram = new_histogram(leaf, <int32_t> columns[row, 0])
         histogram.rows = columns[row, 2]
         for j in range(place, place + columns[row, 1]):
             position = bin_of(leaf, histogram, ranges[j, 0], MOST_BINS)

@@ -51,3 +51,4 @@ cdef size_t bytes_used() noexcept nogil
 cdef size_t bytes_allowed() noexcept nogil
 cdef bint has_room(size_t size) noexcept nogil
 cdef bint may_grow(size_t size) noexcept nogil
+cdef bint may_take_rare() noexcept nogil

@@ -26,6 +26,8 @@ cdef enum:
     # of what trees may take, this many parts of 8 are for new nodes; the rest is left to what the
     # nodes that are there have still to learn
     PARTS_TO_GROW = 6
+    # and so many for columns that few rows have
+    PARTS_FOR_RARE = 2
 
 
 cdef struct Header:
@@ -183,3 +185,8 @@ cdef bint may_grow(size_t size) noexcept nogil:
     """The same of new nodes, which are to leave room for what others have still to learn."""
     cdef size_t used = bytes_used(), limit = bytes_allowed() // 8 * PARTS_TO_GROW
     return used <= limit and size <= limit - used
+
+
+cdef bint may_take_rare() noexcept nogil:
+    """The same of columns that are rare, which are to leave room for what others are."""
+    return bytes_used() < bytes_allowed() // 8 * PARTS_FOR_RARE

@@ -20,3 +20,4 @@ cdef class Context:
 
     cdef void truncate(self, int32_t size) noexcept
     cdef int add_columns(self) except -1
+    cdef bint is_rare(self, int32_t column) noexcept nogil

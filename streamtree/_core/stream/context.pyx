@@ -6,7 +6,14 @@ from libc.stdlib cimport free
 
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.features cimport FeatureIndex
+from streamtree._core.stream.scales cimport ColumnScale, n_shown
 from streamtree._core.stream.scaling cimport ColumnScaler
+
+
+cdef enum:
+    # a column is rare if fewer than one row of so many has it, or if it is too new to say
+    RARE_PARTS = 32
+    NEW_ROWS = 8 * RARE_PARTS
 
 
 @cython.final
@@ -44,3 +51,8 @@ cdef class Context:
             self.groups[column] = self.features.codes[column].group
         self._n_named = size
         return 0
+
+    cdef bint is_rare(self, int32_t column) noexcept nogil:
+        """Whether a column is to have no room where there is little of it."""
+        cdef const ColumnScale* scale = &self.scaler.columns[column]
+        return RARE_PARTS * n_shown(scale) < self.scaler.rows - scale.birth + NEW_ROWS

@@ -27,7 +27,7 @@ cdef class Crew:
     cdef Post _failed
     cdef uint32_t _n_wanted     # jobs of all turns that were begun
     cdef uint32_t _n_numbered   # helpers that have a number
-    cdef bint _is_over
+    cdef uint32_t _is_over     # read while it is written: a helper may come late to the last turn
     cdef int32_t _n_alone       # turns that the caller does alone
     cdef int32_t _patience      # how many these are after the next time that it waits in vain
     cdef object _error

@@ -78,7 +78,7 @@ cdef class Crew:
     cdef void stop(self) noexcept nogil:
         """Send the helpers away; returns when they are gone. Call without the GIL."""
         cdef int n_waits = 0
-        self._is_over = True
+        add(&self._is_over, 1)
         add(&self._turn.word, 1)
         while load(&self._n_inside.word):
             wait(&n_waits)
@@ -101,7 +101,7 @@ cdef class Crew:
             while turn == last:
                 wait(&n_waits)
                 turn = load(&self._turn.word)
-            if self._is_over:
+            if load(&self._is_over):
                 return
             self._labour(thread, turn)
             last = turn

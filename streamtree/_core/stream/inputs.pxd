@@ -3,7 +3,9 @@
 from libc.stdint cimport int32_t
 
 from streamtree._core.kernels.linear cimport Inputs
+from streamtree._core.store.budget cimport may_take_rare
 from streamtree._core.store.tables cimport PATH_FACTOR, Table, table_locate, table_locate_all
+from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Scratch, View
 
 
@@ -40,4 +42,24 @@ cdef inline int add_absent(
         inputs.n_absent = table_locate_all(
             table, width, x.columns, x.n, universe, PATH_FACTOR, <int32_t*> inputs.slots
         )
+    return 0
+
+
+cdef inline int make_common_inputs(
+    Table* table, int width, Context context, const View* x, Scratch* scratch, Inputs* inputs
+) except -1 nogil:
+    """As `make_inputs`; where room is short without records of columns that are rare."""
+    cdef Py_ssize_t i
+    cdef int32_t* slots
+    inputs[0] = find_inputs(table, x, scratch)
+    if inputs.n_absent == 0 or may_take_rare():
+        return add_absent(table, width, context.n_columns, x, inputs)
+    slots = <int32_t*> inputs.slots
+    for i in range(x.n):
+        if slots[i] < 0 and not context.is_rare(x.columns[i]):
+            table_locate_all(
+                table, width, &x.columns[i], 1, context.n_columns, PATH_FACTOR, &slots[i]
+            )
+    # what was found before may have moved
+    inputs[0] = find_inputs(table, x, scratch)
     return 0

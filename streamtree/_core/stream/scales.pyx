@@ -244,5 +244,3 @@ def check_scales(scales):
         require(((scales[field] == 0) | (scales[field] == 1)).all(), f"{field} of a scale")
     check_finite(scales, "center", "pivot", "part_pivot", "low", "high", "last", "unit_center")
     check_finite(scales, "factor", "unit_deviation", at_least=0.0)
-    is_other = scales["n_units"] > 0
-    require((scales["unit_deviation"][is_other] > 0.0).all(), "the first unit of a scale")

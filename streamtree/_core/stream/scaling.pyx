@@ -294,3 +294,6 @@ def check_scaler(scaler, n_columns):
     check_finite(np.array([scaler["mean_norm"]]), at_least=0.0)
     require((columns["birth"] >= 0).all(), "birth of a column")
     check_scales(columns)
+    # of targets nobody asks for the first unit
+    is_other = columns["n_units"] > 0
+    require((columns["unit_deviation"][is_other] > 0.0).all(), "the first unit of a column")

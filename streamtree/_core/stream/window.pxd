@@ -72,6 +72,7 @@ cdef class Window:
     cdef void _rank(self, int32_t field) noexcept nogil
     cdef bint _promote(self, int32_t column) except -1 nogil
     cdef int32_t _next_to_promote(self, const View* listed) noexcept nogil
+    cdef bint _stays(self, int32_t column, bint costs_rows) noexcept nogil
     cdef int _push_list(self, const View* listed) except -1 nogil
     cdef int64_t _make_room_for_list(self, const View* listed) except -1 nogil
     cdef int _lay_lists(self, int64_t least) except -1 nogil

@@ -39,8 +39,11 @@ cdef enum:
     LEAST_SLOTS = 125
     # lists are laid anew where they fill less than one part of so many of their ring
     SPARSE_PARTS = 16
-    # so many columns are fields whatever they hold; of more, those whose zeros are listed
+    # so many columns are fields whatever they hold; of more, those whose zeros are listed. Where
+    # fields leave room for fewer rows, only these.
     FEW_FIELDS = 64
+    # rows in which a column shows that it stays, where a field leaves room for fewer rows
+    TRIAL = 32
     # so many features with categories are fields
     MANY_FIELDS = 1024
 
@@ -234,15 +237,28 @@ cdef class Window:
         """The first column of a row that is to become a field, -1 if there is none."""
         cdef Py_ssize_t i
         cdef int32_t column, found = -1
+        cdef bint costs_rows = self.most_slots(1) < self.full_capacity()
         for i in range(listed.n):
             column = listed.columns[i]
             if (
                 self.field_of[column] < 0 and self.context.groups[column] < 0
                 and self.context.scaler.columns[column].is_listed
                 and (found < 0 or column < found)
+                and self._stays(column, costs_rows)
             ):
                 found = column
         return found
+
+    cdef bint _stays(self, int32_t column, bint costs_rows) noexcept nogil:
+        """Whether a column that is in many rows is likely to stay in them.
+
+        One that a few rows in turn have looks the same at first, above all one of names without
+        room. It may come and go where there is room for all rows.
+        """
+        cdef int64_t age = self.context.scaler.rows - self.context.scaler.columns[column].birth
+        if self.context.features.codes[column].is_shared:
+            return 2 * age >= self.capacity
+        return age >= TRIAL or not costs_rows
 
     cdef float list_value(self, int32_t slot, int32_t column) noexcept nogil:
         cdef int64_t n = self.ends[slot] - self.starts[slot]
@@ -384,11 +400,15 @@ cdef class Window:
         return 0
 
     cdef int64_t _last_name(self, int32_t first, int32_t size) noexcept nogil:
-        """The hash up to which the names of new columns are those of fields, while there is room.
+        """The hash up to which the names of new columns are those of fields.
+
+        As many are as leave room for all rows, at most a few.
         """
-        cdef int32_t column
+        cdef int32_t column, i
         cdef int64_t name, next_name, last_name = -1
-        for _ in range(FEW_FIELDS - self.n_fields):
+        for i in range(FEW_FIELDS - self.n_fields):
+            if self.most_slots(i + 1) < self.full_capacity():
+                break
             next_name = NO_NAME
             for column in range(first, size):
                 name = self.context.hashes[column]

@@ -98,6 +98,25 @@ def test_a_column_that_most_rows_have_leaves_the_lists():
     assert cells_of(model, "often")[-50:].tolist() == [i + 0.5 for i in range(250, 300)]
 
 
+@pytest.mark.filterwarnings("ignore:.* ha(s|ve) (had|come)")
+@pytest.mark.parametrize("kind", ["minutes", "columns", "strings"])
+def test_what_comes_for_a_few_rows_takes_no_room_from_others(kind):
+    """A name that three rows in turn have looks like a column of most rows when it is new."""
+    rng = np.random.default_rng(0)
+    model = ExtraTreeClassifier(max_bytes=1_000_000)
+    for i, row in enumerate(rng.normal(size=(4000, 6)).tolist()):
+        x = dict(zip("abcdef", row, strict=True))
+        if kind == "columns":
+            x[f"column {i}"] = 1.0
+        else:
+            x["s"] = f"minute {i // 3}" if kind == "minutes" else f"user {i}"
+        model.learn_one(x, int(row[0] > 0))
+    window = window_of(model)
+    # all that is wide in a row is what every row has
+    assert len(window["columns"]) == (6 if kind == "columns" else 7)
+    assert window["capacity"] >= 4000
+
+
 def test_lists_may_end_while_a_tree_grows():
     """Columns that were in few rows become dense: the last list goes with the last of them."""
     rng = np.random.default_rng(0)

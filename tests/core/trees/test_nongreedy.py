@@ -1219,3 +1219,16 @@ def test_rows_of_weight_zero_are_not_there(task, form):
     empty = ESTIMATORS[task]()
     empty.learn_many(batch, y, np.zeros(200))
     assert pickle.dumps(empty) == pickle.dumps(ESTIMATORS[task]())
+
+
+@pytest.mark.filterwarnings("ignore:.* ha(s|ve) (had|come)")
+def test_rare_columns_take_no_room_from_the_warm_up_and_from_splits():
+    rng = np.random.default_rng(0)
+    model = NonGreedyTreeRegressor(max_bytes=1_000_000)
+    for i, row in enumerate(rng.normal(size=(4000, 6)).tolist()):
+        x = dict(zip("abcdef", row, strict=True))
+        model.learn_one(x | {f"column {i}": 1.0}, row[0] * row[1] + row[2])
+        if i == 1400:
+            assert model.snapshot()["tree"]["warm_up"]["rows"]["n"] == 1401
+    # twice as many with all that came
+    assert len(model.snapshot()["tree"]["weights"]["keys"]) < 1000

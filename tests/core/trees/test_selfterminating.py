@@ -624,3 +624,21 @@ def test_the_least_weights_there_are_leave_probabilities():
     ):  # fmt: skip
         model.learn_one(x, y, w=5e-324)
     assert sum(model.predict_proba_one({"d": 5e-324}).values()) == pytest.approx(1.0)
+
+
+@pytest.mark.filterwarnings("ignore:.* has had")
+@pytest.mark.parametrize("estimator", [
+    SelfTerminatingTreeClassifier, SelfTerminatingTreeRegressor,
+])
+def test_rare_columns_take_no_room_from_leaves(estimator):
+    """What leaves collect of a string a row would be most of all that they have room for."""
+    rng = np.random.default_rng(0)
+    model = estimator(max_bytes=1_000_000)
+    for i, row in enumerate(rng.normal(size=(8000, 4)).tolist()):
+        x = dict(zip("abcd", row, strict=True))
+        y = int(row[0] * row[1] > 0) + 2 * int(row[2] > row[3])
+        model.learn_one(x | {"user": f"user {i}"}, y)
+    leaves = model.snapshot()["tree"]["statistics"]
+    assert len(leaves) > 3
+    # later leaves have the four columns of all rows, and hardly another
+    assert np.median([len(leaf["columns"]) for leaf in leaves]) <= 5

@@ -800,3 +800,14 @@ def test_program_runs_a_section(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "## noise: splits on 500 random targets, 2 seeds" in out
     assert "2 goals ok, 0 missed, 0 not measured" in out
+
+
+@pytest.mark.filterwarnings("ignore:.* ha(s|ve) (had|come)")
+def test_rare_columns_take_no_room_from_gates():
+    rng = np.random.default_rng(0)
+    model = SoftTreeClassifier(max_bytes=1_000_000)
+    for i, row in enumerate(rng.normal(size=(6000, 6)).tolist()):
+        x = dict(zip("abcdef", row, strict=True))
+        model.learn_one(x | {f"column {i}": 1.0}, int(row[0] * row[1] + row[2] > 0))
+    # some 1,800 with all that came
+    assert len(model.snapshot()["tree"]["gates"]["keys"]) < 1500

@@ -74,13 +74,13 @@ cdef class ExtraNodes:
 
     cdef inline int32_t* labels_of(self, int32_t node) noexcept nogil:
         """The labels met in a node, in any order."""
-        if self.nodes[node].n_labels == 1:
+        if self.nodes[node].n_labels < 2:
             return &self.nodes[node].counts
         return &self.pool.words[self.nodes[node].counts].number
 
     cdef inline float* weights_of(self, int32_t node) noexcept nogil:
         """Their weights."""
-        if self.nodes[node].n_labels == 1:
+        if self.nodes[node].n_labels < 2:
             return &self.nodes[node].weight
         return &self.pool.words[self.nodes[node].counts].value + label_room(
             self.nodes[node].n_labels

@@ -26,7 +26,7 @@ from streamtree._core.store.memory cimport regrown
 from streamtree._core.store.tables cimport (
     table_bytes, table_clone, table_find, table_free, table_insert, table_sorted_slots,
 )
-from streamtree._core.stream.inputs cimport find_inputs, make_inputs
+from streamtree._core.stream.inputs cimport find_inputs, make_common_inputs, make_inputs
 from streamtree._core.stream.row cimport Example
 from streamtree._core.trees.oblique.nodes cimport (
     SCORE_LIMIT, WIDTH, Node, ObliqueNodes, split_score, turn,
@@ -292,8 +292,8 @@ cdef class ObliqueSteps(ObliqueNodes):
         cdef Inputs inputs
         cdef StepRule rule
         self._hold_split(split)
-        make_inputs(
-            &split.weights, WIDTH, self.context.n_columns, step.x, step.scratch, &inputs
+        make_common_inputs(
+            &split.weights, WIDTH, self.context, step.x, step.scratch, &inputs
         )
         records = split.weights.records
         split.stats.norm -= touched_norm(records, &inputs) + bias[0] * bias[0]

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from streamtree._core.splits.greedy cimport GreedySearch
 from streamtree._core.stream.buffers cimport RowBuffer
-from streamtree._core.store.budget cimport may_grow
+from streamtree._core.store.budget cimport has_room
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport Example, View, value_of
 from streamtree._core.trees.oblique.nodes cimport split_score
@@ -66,8 +66,8 @@ cdef class WarmUp:
 
     cdef int keep(self, const View* x, const Example* example, int32_t n_targets) except -1 nogil:
         """Keep a row, if there is room; else the warm-up ends with the rows that are there."""
-        # an array that grows may be there twice
-        if may_grow(2 * self.rows.bytes_with(self.rows.n + 1, x.n)):
+        # beside what is there: an array that grows may be there twice
+        if has_room(self.rows.bytes_with(self.rows.n + 1, x.n)):
             return self.rows.add(x, example, n_targets)
         self.n_rows = self.due_at = self.rows.n
         return 0

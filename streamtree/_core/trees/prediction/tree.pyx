@@ -94,7 +94,7 @@ cdef class PredictionTree(PredictionNodes):
         self.statistics.reserve(self.capacity)
 
     cdef int bind(self, Context context) except -1:
-        self.context = context
+        self.context = self.statistics.context = context
         if self.leaves is not None:
             self.leaves.bind(context)
             self.leaves.reserve(self.capacity)

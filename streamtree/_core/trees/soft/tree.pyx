@@ -19,7 +19,7 @@ from streamtree._core.leaves.explanation cimport (
 from streamtree._core.store.budget cimport bytes_allowed, bytes_used, may_grow, spacious
 from streamtree._core.store.links cimport ROOT
 from streamtree._core.store.tables cimport Table, table_bytes
-from streamtree._core.stream.inputs cimport find_inputs, make_inputs
+from streamtree._core.stream.inputs cimport find_inputs, make_common_inputs
 from streamtree._core.stream.row cimport PLAIN, STANDARD, Example, Prediction, Row, Scratch, View
 from streamtree._core.stream.scales cimport OUTLIER
 from streamtree._core.trees.soft.nodes cimport (
@@ -597,8 +597,8 @@ cdef class SoftTree(SoftNodes):
         if not steps:
             return 0
         if self.is_linear:
-            make_inputs(
-                table, <int> width, self.context.n_columns, step.x, step.scratch, &inputs
+            make_common_inputs(
+                table, <int> width, self.context, step.x, step.scratch, &inputs
             )
         else:
             inputs = self._leaf_inputs(node, step.x, step.scratch)
@@ -625,7 +625,7 @@ cdef class SoftTree(SoftNodes):
         cdef Inputs inputs
         cdef StepRule rule
         slope = limited(step.weight * (1.0 - self.strength) * slope)
-        make_inputs(table, GATE_WIDTH, self.context.n_columns, step.x, step.scratch, &inputs)
+        make_common_inputs(table, GATE_WIDTH, self.context, step.x, step.scratch, &inputs)
         if slope != 0.0:
             if self.is_paper:
                 sgd_step(bias, table.records, &inputs, slope, step.rate)
