@@ -2,7 +2,7 @@
 
 They lie in the tables of additive models (see additive.pxd), with other records: a weight for every
 label, behind them their sums of squared gradients, and nothing behind. Models of two sides have a
-stride of 1 and one weight. Every label has its rate of its own, however seldom it comes: shared
+stride of 0: a record is one weight and its sum. Every label has its rate of its own, however seldom it comes: shared
 sums would not let rare labels learn, and sums that fade would forget them.
 """
 

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from streamtree._core.leaves.additive cimport (
-    MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_parts, add_table, clone_model, find_parts,
+    MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_table, clone_model, find_parts,
     free_model, make_parts, record_width, widen_tables,
 )
 from streamtree._core.store.tables cimport Table, table_count, table_insert, table_reserve
@@ -17,6 +17,9 @@ cdef extern from "../kernels/additive.h":
     void softmax "streamtree_softmax"(
         const float* scores, int n, float* probabilities
     ) noexcept nogil
+    float add_side "streamtree_add_side"(
+        const float* records, const int32_t* slots, const float* values, Py_ssize_t n
+    ) noexcept nogil
     void train_each "streamtree_train_each"(
         float* records, size_t width, int apart, const int32_t* slots, const float* inputs,
         Py_ssize_t n, float rate, float offset, const float* slopes, int n_scores
@@ -25,12 +28,19 @@ cdef extern from "../kernels/additive.h":
 
 cdef double side_score(const AdditiveModel* model, Parts* parts) noexcept nogil:
     """The score of a row in a model of two sides; leaves where the records are."""
-    # behind the weights are squares, whose sum nobody looks at
-    cdef float scores[RATES]
-    memset(scores, 0, sizeof(scores))
+    cdef Py_ssize_t n_linear = parts.row.n_linear
+    cdef float score = 0.0
     find_parts(model, parts)
-    add_parts(model, parts, scores)
-    return scores[0]
+    if model.linear.capacity:
+        score += add_side(
+            <const float*> model.linear.records, parts.slots, parts.row.values, n_linear
+        )
+    if model.knots.capacity:
+        score += add_side(
+            <const float*> model.knots.records, &parts.slots[n_linear],
+            &parts.row.values[n_linear], parts.n - n_linear,
+        )
+    return score
 
 
 cdef int step_side(
@@ -49,12 +59,14 @@ cdef void train(AdditiveModel* model, const Parts* parts, const float* slopes, i
                 const StepSize* size) noexcept nogil:
     cdef Py_ssize_t n_linear = parts.row.n_linear
     cdef size_t width = 2 * record_width(model.stride)
+    # of the sums, behind the weights
+    cdef int apart = max(model.stride, 1)
     train_each(
-        <float*> model.linear.records, width, model.stride, parts.slots, parts.row.values,
+        <float*> model.linear.records, width, apart, parts.slots, parts.row.values,
         n_linear, size.rate, size.offset, slopes, n_scores,
     )
     train_each(
-        <float*> model.knots.records, width, model.stride, &parts.slots[n_linear],
+        <float*> model.knots.records, width, apart, &parts.slots[n_linear],
         &parts.row.values[n_linear], parts.n - n_linear, size.rate, size.offset, slopes, n_scores,
     )
 
@@ -203,7 +215,7 @@ cdef int take_difference(
 ) except -1 nogil:
     """Make an empty model of two sides of what the labels from `cut` on say on average, less what
     those before it say."""
-    test.stride = 1
+    test.stride = 0
     with gil:
         try:
             copy_difference(
@@ -214,7 +226,6 @@ cdef int take_difference(
             )
         except BaseException:
             free_model(test)
-            test.stride = 1
             raise
     return 0
 
@@ -241,7 +252,7 @@ cdef int copy_difference(
     if source.capacity == 0:
         return 0
     table_reserve(
-        target, record_width(1), table_count(source, record_width(model.stride)), universe
+        target, record_width(0), table_count(source, record_width(model.stride)), universe
     )
     for slot in range(source.capacity):
         key = slot if source.keys == NULL else source.keys[slot]
@@ -251,14 +262,14 @@ cdef int copy_difference(
             &(<const float*> source.records)[slot * width], places, n, cut
         )
         if weight != 0.0:
-            place = table_insert(target, record_width(1), key, universe)
-            (<float*> target.records)[2 * <size_t> place * record_width(1)] = weight
+            place = table_insert(target, record_width(0), key, universe)
+            (<float*> target.records)[2 * <size_t> place * record_width(0)] = weight
     return 0
 
 
 def check_softmax(model, n_columns):
     """Raise StateError unless a state can be that of a model of labels, or of two sides."""
-    check_model(model, n_columns)
-    stride = model["stride"]
+    check_model(model, n_columns, least_stride=0)
+    stride = max(model["stride"], 1)
     for name in ("linear", "knots"):
         check_finite(model[name]["records"][:, stride:], at_least=0.0)

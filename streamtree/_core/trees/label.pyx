@@ -267,7 +267,6 @@ cdef class LabelTree(Tree):
         with gil:
             self.links = TreeLinks()
         self._reserve(1)
-        self.nodes[ROOT].test.stride = 1
         return 0
 
     # -------------------------------------------------------------------------- prediction
@@ -912,7 +911,6 @@ cdef class LabelTree(Tree):
             label = self.nodes[node].labels[places[k]]
             self._list(child, label)
             group.stats.weight += self.records[label].weight
-        group.test.stride = 1
         return take_part(
             &group.model, &self.nodes[node].model, places, n, self.context.n_columns
         )
@@ -996,7 +994,7 @@ cdef class LabelTree(Tree):
         values = np.empty((parts.n, 1))
         for i in range(parts.n):
             values[i, 0] = parts.row.values[i]
-        if width == 1 == model.stride:
+        if model.stride == 0:
             side_score(model, parts)
         else:
             label_shares(model, parts, width, unused)
@@ -1154,7 +1152,7 @@ cdef class LabelTree(Tree):
         leaves = (left < 0).nonzero()[0].tolist() if has_groups else []
         check_models(state["models"], leaves, n_columns)
         for test, below in zip(state["tests"], left):
-            require(test["stride"] == 1, "the test of a node")
+            require(test["stride"] == 0, "the test of a node")
             for table in (test["linear"], test["knots"]):
                 # it begins when the group is divided
                 is_empty = len(table["keys"]) == 0 == table["capacity"]
