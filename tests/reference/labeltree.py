@@ -18,6 +18,7 @@ ROUNDS = 12
 RELATIVE_RATE = 1.4
 SQUARE_OFFSET = 0.1
 NORM_OFFSET = 4.0
+LEAST_ERROR = 0.1
 
 
 def sigmoid(score):
@@ -195,14 +196,17 @@ class ReferenceLabelTree:
             child, node = node, node.parent
             node.weight += w
             slope = sigmoid(node.score(row)) - (node.right is child)
-            for column, value in row.items():
+            for column, value in row.items() if abs(slope) >= LEAST_ERROR else ():
                 record = node.test.setdefault(column, [0.0, 0.0])
                 step(record, w * slope * value, self.rate(), w)
 
     def learn_group(self, row, node, number, w):
         if len(node.labels) < 2:
             return
-        slopes = w * node.shares(row)
+        shares = node.shares(row)
+        if shares[node.labels.index(number)] > 1 - LEAST_ERROR:
+            return
+        slopes = w * shares
         slopes[node.labels.index(number)] -= w
         for column, value in row.items():
             records = node.model.setdefault(column, {})

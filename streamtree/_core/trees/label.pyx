@@ -82,6 +82,9 @@ cdef double RELATIVE_RATE = 1.4
 cdef double SQUARE_OFFSET = 0.1
 # added to the mean squared norm of the rows, by which rates are divided
 cdef double NORM_OFFSET = 4.0
+# Where the probability of what it was is less than this from 1, a node learns nothing: words that
+# come by chance beside those that tell take no weight and no memory.
+cdef double LEAST_ERROR = 0.1
 # An example of more weight counts as one of this: squares stay within single precision.
 cdef double MOST_WEIGHT = 1e6
 
@@ -581,7 +584,8 @@ cdef class LabelTree(Tree):
             self.nodes[node].stats.weight += whole_weight
             slope = sigmoid(side_score(&self.nodes[node].test, parts))
             slope -= self.links.links[node].right == child
-            step_side(&self.nodes[node].test, parts, weight * slope, &size)
+            if abs(slope) >= LEAST_ERROR:
+                step_side(&self.nodes[node].test, parts, weight * slope, &size)
         return 0
 
     cdef int _learn_group(self, int32_t node, int32_t label, Parts* parts,
@@ -592,6 +596,8 @@ cdef class LabelTree(Tree):
         if group.stats.n_labels < 2:
             return 0
         label_shares(&group.model, parts, group.stats.n_labels, shares)
+        if shares[self.records[label].place] > 1.0 - LEAST_ERROR:
+            return 0
         return step_labels(
             &group.model, parts, group.stats.n_labels, self.records[label].place, shares, weight,
             &size,
