@@ -76,7 +76,7 @@ class ReferenceLabelTree:
     def __init__(self, state, names, *, max_classes, beam, leaf_rate=2.5):
         self.names = names
         self.max_classes, self.beam, self.leaf_rate = max_classes, beam, leaf_rate
-        _, _, _, self.mean_norm, self.rows = state["numbers"].tolist()
+        _, _, _, self.mean_norm, self.rows, _ = state["numbers"].tolist()
         self.nodes = [Node() for _ in state["nodes"]]
         for node, link, stats in zip(self.nodes, state["links"], state["nodes"], strict=True):
             node.parent, node.left, node.right = (

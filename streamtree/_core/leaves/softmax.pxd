@@ -17,16 +17,19 @@ cdef struct StepSize:
 
 
 cdef double side_score(const AdditiveModel* model, Parts* parts) noexcept nogil
-cdef int step_side(
+cdef bint step_side(
     AdditiveModel* model, Parts* parts, double slope, const StepSize* size
 ) except -1 nogil
 cdef void label_shares(
     const AdditiveModel* model, Parts* parts, int32_t n_labels, float* shares
 ) noexcept nogil
-cdef int step_labels(
+cdef bint step_labels(
     AdditiveModel* model, Parts* parts, int32_t n_labels, int32_t place, float* shares,
     double weight, const StepSize* size
 ) except -1 nogil
+cdef void forget_least(
+    AdditiveModel* model, double share, int32_t n_columns
+) noexcept nogil
 cdef int make_room(AdditiveModel* model, int32_t n_labels, int32_t n_columns) except -1 nogil
 cdef int take_part(
     AdditiveModel* part, const AdditiveModel* model, const int32_t* places, int32_t n_labels,

@@ -1,5 +1,6 @@
 """Predicting with, training and dividing the models declared in softmax.pxd."""
 
+from libc.float cimport FLT_MAX
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -7,7 +8,9 @@ from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_table, clone_model, find_parts,
     free_model, make_parts, record_width, widen_tables,
 )
-from streamtree._core.store.tables cimport Table, table_count, table_insert, table_reserve
+from streamtree._core.store.tables cimport (
+    Table, table_count, table_insert, table_reserve, table_thin,
+)
 from streamtree._core.stream.encoding cimport KNOTS
 
 from streamtree._core.leaves.additive import check_model
@@ -43,16 +46,19 @@ cdef double side_score(const AdditiveModel* model, Parts* parts) noexcept nogil:
     return score
 
 
-cdef int step_side(
+cdef bint step_side(
     AdditiveModel* model, Parts* parts, double slope, const StepSize* size
 ) except -1 nogil:
-    """One step of a model of two sides, whose records `side_score` has looked for."""
+    """One step of a model of two sides, whose records `side_score` has looked for.
+
+    Returns whether there was room for all of them.
+    """
     cdef float slopes = <float> slope
     if slopes == 0.0:
-        return 0
+        return True
     make_parts(model, parts)
     train(model, parts, &slopes, 1, size)
-    return 0
+    return parts.is_complete
 
 
 cdef void train(AdditiveModel* model, const Parts* parts, const float* slopes, int n_scores,
@@ -97,18 +103,43 @@ cdef void label_shares(
     softmax(scores, n, shares)
 
 
-cdef int step_labels(
+cdef bint step_labels(
     AdditiveModel* model, Parts* parts, int32_t n_labels, int32_t place, float* shares,
     double weight, const StepSize* size
 ) except -1 nogil:
-    """One step towards a label; the shares are those of `label_shares`, and are changed."""
+    """One step towards a label; the shares are those of `label_shares`, and are changed.
+
+    Returns whether there was room for all records.
+    """
     cdef int32_t k
     shares[place] -= <float> 1.0
     for k in range(n_labels):
         shares[k] *= <float> weight
     make_parts(model, parts)
     train(model, parts, shares, n_labels, size)
-    return 0
+    return parts.is_complete
+
+
+cdef float learned(const double* record, int width, int32_t key) noexcept nogil:
+    """The sum of all squared gradients, which is what was learned from a part."""
+    cdef const float* numbers = <const float*> record
+    cdef int k, stride = max(width - 1, 1)
+    cdef float total = 0.0
+    for k in range(stride, 2 * stride):
+        total += numbers[k]
+    return total
+
+
+cdef float learned_or_bias(const double* record, int width, int32_t key) noexcept nogil:
+    """The same, but a bias stays."""
+    return learned(record, width, key) if key else <float> FLT_MAX
+
+
+cdef void forget_least(AdditiveModel* model, double share, int32_t n_columns) noexcept nogil:
+    """Forget a share of the parts, those from which least was learned, where it saves memory."""
+    cdef int width = record_width(model.stride)
+    table_thin(&model.linear, width, share, n_columns + 1, learned_or_bias)
+    table_thin(&model.knots, width, share, KNOTS * n_columns, learned)
 
 
 cdef int make_room(AdditiveModel* model, int32_t n_labels, int32_t n_columns) except -1 nogil:

@@ -357,6 +357,40 @@ def test_where_groups_find_no_room_the_whole_tree_gives_way(max_bytes):
     assert model._core.n_bytes <= max_bytes
 
 
+def test_where_memory_is_short_what_hardly_learned_is_forgotten():
+    """Labels go on finding a group, and the bound costs little."""
+    rows, labels = texts(12_000, 400, seed=41, n_words=2000)
+    X = as_csr(rows, 2000)
+    errors = []
+    for max_bytes in (4_000_000, None):
+        model = LOMTreeClassifier(max_leaf_classes=32, max_bytes=max_bytes)
+        model.learn_many(X[:10_000], labels[:10_000])
+        errors.append(np.mean(np.array(model.predict_many(X[10_000:])) != labels[10_000:]))
+        state = groups_of(model)
+        assert (state["labels"]["group"] >= 0).all()
+        # which node forgot last
+        assert (state["numbers"][5] > 0) == (max_bytes is not None)
+        if max_bytes is not None:
+            assert model._core.n_bytes <= max_bytes
+            for each in (*state["tests"], *state["models"]):
+                # a bias is not forgotten
+                assert len(each["linear"]["keys"]) == 0 or each["linear"]["keys"][0] == 0
+    assert errors[0] < errors[1] + 0.03
+
+
+def test_where_memory_is_short_a_saved_model_goes_on_as_if_it_had_not_been_saved():
+    rows, labels = texts(6000, 400, seed=43, n_words=2000)
+    X = as_csr(rows, 2000)
+    model = LOMTreeClassifier(max_leaf_classes=32, max_bytes=4_000_000)
+    model.learn_many(X[:4000], labels[:4000])
+    again = pickle.loads(pickle.dumps(model))
+    hand = groups_of(model)["numbers"][5]
+    for each in (model, again):
+        each.learn_many(X[4000:], labels[4000:])
+    assert groups_of(model)["numbers"][5] != hand
+    assert pickle.dumps(again) == pickle.dumps(model)
+
+
 def test_too_little_memory_is_a_bound_not_an_end():
     rows, labels = texts(3000, 100, seed=15)
     model = LOMTreeClassifier(max_leaf_classes=8, max_bytes=262144)
@@ -462,7 +496,8 @@ def damaged(state):
         ("has_groups", False),
         ("is_settled", not tree["is_settled"]),
         ("numbers", tree["numbers"][:-1]),
-        ("numbers", np.full(5, math.nan)),
+        ("numbers", np.full(6, math.nan)),
+        ("numbers", np.append(tree["numbers"][:-1], n_nodes + 1)),
         ("sums", tree["sums"][:-1]),
         ("sums", tree["sums"][:, :-1]),
         ("sums", tree["sums"] * np.float32(math.nan)),
