@@ -2,8 +2,8 @@
 
 They lie in the tables of additive models (see additive.pxd), with other records: a weight for every
 label, behind them their sums of squared gradients, and nothing behind. Models of two sides have a
-stride of 0: a record is one weight and its sum. Every label has its rate of its own, however seldom it comes: shared
-sums would not let rare labels learn, and sums that fade would forget them.
+stride of 0: a record is one weight and its sum. Every label has its rate of its own, however
+seldom it comes: shared sums would not let rare labels learn, and sums that fade would forget them.
 """
 
 from libc.stdint cimport int32_t
@@ -16,6 +16,7 @@ cdef struct StepSize:
     float offset        # added to the sums of squares
 
 
+cdef void prefetch_parts(const AdditiveModel* model, const Parts* parts) noexcept nogil
 cdef double side_score(const AdditiveModel* model, Parts* parts) noexcept nogil
 cdef bint step_side(
     AdditiveModel* model, Parts* parts, double slope, const StepSize* size

@@ -9,7 +9,7 @@ from streamtree._core.leaves.additive cimport (
     free_model, make_parts, record_width, widen_tables,
 )
 from streamtree._core.store.tables cimport (
-    Table, table_count, table_insert, table_reserve, table_thin,
+    Table, table_count, table_insert, table_prefetch, table_reserve, table_thin,
 )
 from streamtree._core.stream.encoding cimport KNOTS
 
@@ -27,6 +27,17 @@ cdef extern from "../kernels/additive.h":
         float* records, size_t width, int apart, const int32_t* slots, const float* inputs,
         Py_ssize_t n, float rate, float offset, const float* slopes, int n_scores
     ) noexcept nogil
+
+
+cdef void prefetch_parts(const AdditiveModel* model, const Parts* parts) noexcept nogil:
+    """Ask for the memory of the records of linear parts that are to be looked for soon."""
+    cdef Py_ssize_t i
+    cdef int width = record_width(model.stride)
+    if model.linear.capacity == 0:
+        return
+    for i in range(parts.row.n_linear):
+        if model.linear.keys != NULL or parts.row.keys[i] < model.linear.capacity:
+            table_prefetch(&model.linear, width, parts.row.keys[i])
 
 
 cdef double side_score(const AdditiveModel* model, Parts* parts) noexcept nogil:

@@ -26,8 +26,8 @@ from streamtree._core.leaves.additive cimport (
 from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.mixture cimport MixtureLeaves, ModelState
 from streamtree._core.leaves.softmax cimport (
-    StepSize, forget_least, label_shares, make_room, side_score, step_labels, step_side,
-    take_difference, take_mixture, take_part,
+    StepSize, forget_least, label_shares, make_room, prefetch_parts, side_score, step_labels,
+    step_side, take_difference, take_mixture, take_part,
 )
 from streamtree._core.store.budget cimport (
     bytes_allowed, counted, counted_room, give_back, has_room, may_grow, spacious,
@@ -305,6 +305,8 @@ cdef class LabelTree(Tree):
         walk.open[0] = Reached(1.0, node)
         while walk.n_open:
             n_ahead = 0
+            for i in range(1, walk.n_open):
+                prefetch_parts(&self.nodes[walk.open[i].node].test, &parts)
             for i in range(walk.n_open):
                 here = &walk.open[i]
                 if walk.n_groups == self.beam and here.mass <= walk.groups[self.beam - 1].mass:
@@ -486,6 +488,7 @@ cdef class LabelTree(Tree):
             # it found no room
             self.nodes[ROOT].stats.weight += example.weight
             return 0
+        prefetch_parts(&self.nodes[node].model, &parts)
         is_short = not self._learn_path(node, &parts, example.weight, weight)
         is_short |= not self._learn_group(node, label, &parts, weight)
         self.nodes[node].stats.seen += weight
@@ -593,6 +596,8 @@ cdef class LabelTree(Tree):
         while self.links.links[node].parent >= 0:
             child, node = node, self.links.links[node].parent
             self.nodes[node].stats.weight += whole_weight
+            if self.links.links[node].parent >= 0:
+                prefetch_parts(&self.nodes[self.links.links[node].parent].test, parts)
             slope = sigmoid(side_score(&self.nodes[node].test, parts))
             slope -= self.links.links[node].right == child
             if abs(slope) >= LEAST_ERROR:
