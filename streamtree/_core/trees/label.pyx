@@ -904,11 +904,7 @@ cdef class LabelTree(Tree):
             places[k] = labels[k].place
         self._reserve(before + 2)
         self.links.reserve(before + 2)
-        group = &self.nodes[node]
-        if by_means:
-            take_difference(&group.test, &group.model, places, n, cut, self.context.n_columns)
-        group.stats.by_means = by_means
-        self._part(node, places, cut)
+        self._part(node, places, cut, by_means)
         return True
 
     cdef int32_t _cut(self, const Placed* labels, int32_t n) noexcept nogil:
@@ -924,33 +920,61 @@ cdef class LabelTree(Tree):
             below += labels[k].weight
         return cut
 
-    cdef int _part(self, int32_t node, const int32_t* places, int32_t cut) except -1 nogil:
-        """Make the two sides of a group that is divided after so many labels."""
-        cdef int32_t left = self.links.add(node), right = self.links.add(node)
+    cdef int _part(self, int32_t node, const int32_t* places, int32_t cut,
+                   bint by_means) except -1 nogil:
+        """Make the two sides of a group that is divided after so many labels.
+
+        All memory is taken before anything changes: without it the group stays as it was.
+        """
         cdef Node* group = &self.nodes[node]
-        cdef int32_t n = group.stats.n_labels
-        self._move(node, left, places, cut)
-        self._move(node, right, &places[cut], n - cut)
-        free_model(&group.model)
-        give_back(group.labels)
-        group.labels = NULL
-        group.capacity = 0
+        cdef int32_t n = group.stats.n_labels, left = self.links.size, right = left + 1
+        with gil:
+            try:
+                self._copy(node, left, places, cut)
+                self._copy(node, right, &places[cut], n - cut)
+                if by_means:
+                    take_difference(
+                        &group.test, &group.model, places, n, cut, self.context.n_columns
+                    )
+            except BaseException:
+                self._clear(left)
+                self._clear(right)
+                raise
+        # from here nothing can fail
+        self._move(node, self.links.add(node), places, cut)
+        self._move(node, self.links.add(node), &places[cut], n - cut)
+        self._clear(node)
+        group.stats.by_means = by_means
         group.stats.seen = 0.0
         self.links.attach(node, left, right)
         return 0
 
+    cdef int _copy(self, int32_t node, int32_t child, const int32_t* places,
+                   int32_t n) except -1 nogil:
+        """Give a child what a group knows of some labels, and room for these."""
+        cdef Node* side = &self.nodes[child]
+        take_part(&side.model, &self.nodes[node].model, places, n, self.context.n_columns)
+        side.labels = <int32_t*> counted(NULL, spacious(n) * sizeof(int32_t))
+        side.capacity = <int32_t> spacious(n)
+        return 0
+
+    cdef void _clear(self, int32_t node) noexcept nogil:
+        """Give back the labels of a group and their model."""
+        cdef Node* group = &self.nodes[node]
+        free_model(&group.model)
+        give_back(group.labels)
+        group.labels = NULL
+        group.capacity = 0
+
     cdef int _move(self, int32_t node, int32_t child, const int32_t* places,
                    int32_t n) except -1 nogil:
-        """Give some labels of a group to a child, with what is known of them."""
-        cdef Node* group = &self.nodes[child]
+        """List some labels of a group in a child that has room for them."""
         cdef int32_t k, label
         for k in range(n):
             label = self.nodes[node].labels[places[k]]
             self._list(child, label)
-            group.stats.weight += self.records[label].weight
-        return take_part(
-            &group.model, &self.nodes[node].model, places, n, self.context.n_columns
-        )
+            self.nodes[child].stats.weight += self.records[label].weight
+        return 0
 
     # -------------------------------------------------------------------------- inspection
 

@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from reference.labeltree import ReferenceLabelTree
 from scipy import sparse
 from support.estimators import state_of
+from support.isolated import run_isolated
 from support.strategies import streams
 
 from streamtree import LOMTreeClassifier, diagnostics
@@ -543,6 +545,48 @@ def test_models_of_a_state_may_have_room_for_more_labels():
     for label in (*range(6, 40), *labels):
         other.learn_one(as_dict(rows[label % 300]), label)
     other._core.check_state(other.snapshot())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a bound of the address space")
+def test_a_group_that_finds_no_memory_to_divide_stays_whole():
+    run_isolated('''
+        import ctypes, resource
+        import numpy as np
+        from scipy import sparse
+        from streamtree import LOMTreeClassifier
+
+        def check(model):
+            state = model.snapshot()
+            labels = state["tree"]["labels"]
+            model._core.tree.check_state(state["tree"], len(state["features"]), len(labels))
+
+        # blocks of some size are asked of the system, which has a bound
+        ctypes.CDLL(None).mallopt(-3, 4096)
+        rng = np.random.default_rng(45)
+        n, n_words, n_labels = 6000, 4000, 400
+        y = rng.integers(n_labels, size=n)
+        own = rng.integers(n_words, size=(n_labels, 4))
+        X = sparse.lil_array((n, n_words))
+        for i in range(n):
+            X[i, own[y[i]]] = X[i, rng.integers(n_words, size=8)] = 1.0
+        X = X.tocsr()
+        model = LOMTreeClassifier(max_leaf_classes=64, max_bytes=None)
+        model.learn_many(X[:500], y[:500])
+        failed = 0
+        for start in range(500, n, 10):
+            used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+            resource.setrlimit(resource.RLIMIT_AS, (used + int(rng.integers(2**19)), resource.RLIM_INFINITY))
+            try:
+                model.learn_many(X[start:start + 10], y[start:start + 10])
+            except MemoryError:
+                failed += 1
+            finally:
+                resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+            if failed and start % 250 == 0:
+                check(model)
+        check(model)
+        assert failed, "no allocation failed"
+    ''')
 
 
 def test_no_rate_is_too_large_for_a_file():
