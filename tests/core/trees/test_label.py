@@ -575,7 +575,8 @@ def test_a_group_that_finds_no_memory_to_divide_stays_whole():
         failed = 0
         for start in range(500, n, 10):
             used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-            resource.setrlimit(resource.RLIMIT_AS, (used + int(rng.integers(2**19)), resource.RLIM_INFINITY))
+            most = used + int(rng.integers(2**19))
+            resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
             try:
                 model.learn_many(X[start:start + 10], y[start:start + 10])
             except MemoryError:
