@@ -107,10 +107,10 @@ class LOMTreeClassifier(StreamTreeClassifier):
     max_bytes
         At least 262144, or None for any number: the bytes that the model may take, with names,
         labels and all that it has learned; not with room for the row at hand. When they run short,
-        groups are divided no more (majority leaves split only in the place of others, as they do
-        beyond `max_splits`), and at last models take in no more columns and labels. New names then
-        share a few columns, which `learn_one` warns of long before, and a label that finds no room
-        is refused with a ValueError.
+        groups forget what hardly learned (majority leaves split only in the place of others, as
+        they do beyond `max_splits`), and at last models take in no more columns and labels. New
+        names then share a few columns, which `learn_one` warns of long before, and a label that
+        finds no room is refused with a ValueError.
     seed
         None compares a class that is new to a node as if its mean score were 0, as the paper does;
         an integer from 0 to 2**64 - 1 draws its first side at random instead, and other

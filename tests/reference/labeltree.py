@@ -18,6 +18,7 @@ ROUNDS = 12
 RELATIVE_RATE = 1.4
 SQUARE_OFFSET = 0.1
 NORM_OFFSET = 4.0
+LEAST_ERROR = 0.1
 
 
 def sigmoid(score):
@@ -75,7 +76,7 @@ class ReferenceLabelTree:
     def __init__(self, state, names, *, max_classes, beam, leaf_rate=2.5):
         self.names = names
         self.max_classes, self.beam, self.leaf_rate = max_classes, beam, leaf_rate
-        _, _, _, self.mean_norm, self.rows = state["numbers"].tolist()
+        _, _, _, self.mean_norm, self.rows, _ = state["numbers"].tolist()
         self.nodes = [Node() for _ in state["nodes"]]
         for node, link, stats in zip(self.nodes, state["links"], state["nodes"], strict=True):
             node.parent, node.left, node.right = (
@@ -195,14 +196,17 @@ class ReferenceLabelTree:
             child, node = node, node.parent
             node.weight += w
             slope = sigmoid(node.score(row)) - (node.right is child)
-            for column, value in row.items():
+            for column, value in row.items() if abs(slope) >= LEAST_ERROR else ():
                 record = node.test.setdefault(column, [0.0, 0.0])
                 step(record, w * slope * value, self.rate(), w)
 
     def learn_group(self, row, node, number, w):
         if len(node.labels) < 2:
             return
-        slopes = w * node.shares(row)
+        shares = node.shares(row)
+        if shares[node.labels.index(number)] > 1 - LEAST_ERROR:
+            return
+        slopes = w * shares
         slopes[node.labels.index(number)] -= w
         for column, value in row.items():
             records = node.model.setdefault(column, {})

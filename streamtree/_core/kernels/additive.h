@@ -151,6 +151,22 @@ static inline void streamtree_add_two_scores(
         scores[s] += (sums[0][s] + sums[1][s]) + (sums[2][s] + sums[3][s]);
 }
 
+/* The sum of values[i] * the first of the two numbers of record i; a slot of -1 adds nothing. */
+static inline float streamtree_add_side(
+    const float *records, const int32_t *slots, const float *values, ptrdiff_t n)
+{
+    float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    ptrdiff_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        for (int lane = 0; lane < 4; lane++)
+            if (slots[i + lane] >= 0)
+                sums[lane] += values[i + lane] * records[(size_t) slots[i + lane] * 2];
+    for (int lane = 0; i + lane < n; lane++)
+        if (slots[i + lane] >= 0)
+            sums[lane] += values[i + lane] * records[(size_t) slots[i + lane] * 2];
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 /* One AdaGrad step of n records, whose number behind their n_scores weights is the decaying sum of
    squared gradients, to which `offset` is added. `steps` is scratch. */
 STREAMTREE_CLONES void streamtree_train(

@@ -409,15 +409,14 @@ def blank_model():
     """What `exported_model` gives of an empty model: the types of its parts."""
     cdef AdditiveModel model
     memset(&model, 0, sizeof(AdditiveModel))
-    model.stride = 1
     return exported_model(&model)
 
 
-def check_model(model, n_columns):
+def check_model(model, n_columns, least_stride=1):
     """Raise StateError unless `import_model` can trust a state."""
     stride = model["stride"]
     require(
-        stride == 1 or (0 < stride <= MOST_CLASSES and stride % 4 == 0),
+        stride == 1 or (least_stride <= stride <= MOST_CLASSES and stride % 4 == 0),
         "the classes of a leaf model",
     )
     for name, n_keys in (("linear", n_columns + 1), ("knots", KNOTS * n_columns)):
@@ -429,4 +428,4 @@ def check_model(model, n_columns):
         )
         check_finite(table["records"])
         # behind the weights the sum of squares, and a number that fills the pair
-        check_finite(table["records"][:, RATES * stride], at_least=0.0)
+        check_finite(table["records"][:, max(RATES * stride, 1)], at_least=0.0)

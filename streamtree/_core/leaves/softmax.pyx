@@ -1,13 +1,16 @@
 """Predicting with, training and dividing the models declared in softmax.pxd."""
 
+from libc.float cimport FLT_MAX
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from streamtree._core.leaves.additive cimport (
-    MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_parts, add_table, clone_model, find_parts,
+    MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_table, clone_model, find_parts,
     free_model, make_parts, record_width, widen_tables,
 )
-from streamtree._core.store.tables cimport Table, table_count, table_insert, table_reserve
+from streamtree._core.store.tables cimport (
+    Table, table_count, table_insert, table_prefetch, table_reserve, table_thin,
+)
 from streamtree._core.stream.encoding cimport KNOTS
 
 from streamtree._core.leaves.additive import check_model
@@ -17,44 +20,70 @@ cdef extern from "../kernels/additive.h":
     void softmax "streamtree_softmax"(
         const float* scores, int n, float* probabilities
     ) noexcept nogil
+    float add_side "streamtree_add_side"(
+        const float* records, const int32_t* slots, const float* values, Py_ssize_t n
+    ) noexcept nogil
     void train_each "streamtree_train_each"(
         float* records, size_t width, int apart, const int32_t* slots, const float* inputs,
         Py_ssize_t n, float rate, float offset, const float* slopes, int n_scores
     ) noexcept nogil
 
 
+cdef void prefetch_parts(const AdditiveModel* model, const Parts* parts) noexcept nogil:
+    """Ask for the memory of the records of linear parts that are to be looked for soon."""
+    cdef Py_ssize_t i
+    cdef int width = record_width(model.stride)
+    if model.linear.capacity == 0:
+        return
+    for i in range(parts.row.n_linear):
+        if model.linear.keys != NULL or parts.row.keys[i] < model.linear.capacity:
+            table_prefetch(&model.linear, width, parts.row.keys[i])
+
+
 cdef double side_score(const AdditiveModel* model, Parts* parts) noexcept nogil:
     """The score of a row in a model of two sides; leaves where the records are."""
-    # behind the weights are squares, whose sum nobody looks at
-    cdef float scores[RATES]
-    memset(scores, 0, sizeof(scores))
+    cdef Py_ssize_t n_linear = parts.row.n_linear
+    cdef float score = 0.0
     find_parts(model, parts)
-    add_parts(model, parts, scores)
-    return scores[0]
+    if model.linear.capacity:
+        score += add_side(
+            <const float*> model.linear.records, parts.slots, parts.row.values, n_linear
+        )
+    if model.knots.capacity:
+        score += add_side(
+            <const float*> model.knots.records, &parts.slots[n_linear],
+            &parts.row.values[n_linear], parts.n - n_linear,
+        )
+    return score
 
 
-cdef int step_side(
+cdef bint step_side(
     AdditiveModel* model, Parts* parts, double slope, const StepSize* size
 ) except -1 nogil:
-    """One step of a model of two sides, whose records `side_score` has looked for."""
+    """One step of a model of two sides, whose records `side_score` has looked for.
+
+    Returns whether there was room for all of them.
+    """
     cdef float slopes = <float> slope
     if slopes == 0.0:
-        return 0
+        return True
     make_parts(model, parts)
     train(model, parts, &slopes, 1, size)
-    return 0
+    return parts.is_complete
 
 
 cdef void train(AdditiveModel* model, const Parts* parts, const float* slopes, int n_scores,
                 const StepSize* size) noexcept nogil:
     cdef Py_ssize_t n_linear = parts.row.n_linear
     cdef size_t width = 2 * record_width(model.stride)
+    # of the sums, behind the weights
+    cdef int apart = max(model.stride, 1)
     train_each(
-        <float*> model.linear.records, width, model.stride, parts.slots, parts.row.values,
+        <float*> model.linear.records, width, apart, parts.slots, parts.row.values,
         n_linear, size.rate, size.offset, slopes, n_scores,
     )
     train_each(
-        <float*> model.knots.records, width, model.stride, &parts.slots[n_linear],
+        <float*> model.knots.records, width, apart, &parts.slots[n_linear],
         &parts.row.values[n_linear], parts.n - n_linear, size.rate, size.offset, slopes, n_scores,
     )
 
@@ -85,18 +114,43 @@ cdef void label_shares(
     softmax(scores, n, shares)
 
 
-cdef int step_labels(
+cdef bint step_labels(
     AdditiveModel* model, Parts* parts, int32_t n_labels, int32_t place, float* shares,
     double weight, const StepSize* size
 ) except -1 nogil:
-    """One step towards a label; the shares are those of `label_shares`, and are changed."""
+    """One step towards a label; the shares are those of `label_shares`, and are changed.
+
+    Returns whether there was room for all records.
+    """
     cdef int32_t k
     shares[place] -= <float> 1.0
     for k in range(n_labels):
         shares[k] *= <float> weight
     make_parts(model, parts)
     train(model, parts, shares, n_labels, size)
-    return 0
+    return parts.is_complete
+
+
+cdef float learned(const double* record, int width, int32_t key) noexcept nogil:
+    """The sum of all squared gradients, which is what was learned from a part."""
+    cdef const float* numbers = <const float*> record
+    cdef int k, stride = max(width - 1, 1)
+    cdef float total = 0.0
+    for k in range(stride, 2 * stride):
+        total += numbers[k]
+    return total
+
+
+cdef float learned_or_bias(const double* record, int width, int32_t key) noexcept nogil:
+    """The same, but a bias stays."""
+    return learned(record, width, key) if key else <float> FLT_MAX
+
+
+cdef void forget_least(AdditiveModel* model, double share, int32_t n_columns) noexcept nogil:
+    """Forget a share of the parts, those from which least was learned, where it saves memory."""
+    cdef int width = record_width(model.stride)
+    table_thin(&model.linear, width, share, n_columns + 1, learned_or_bias)
+    table_thin(&model.knots, width, share, KNOTS * n_columns, learned)
 
 
 cdef int make_room(AdditiveModel* model, int32_t n_labels, int32_t n_columns) except -1 nogil:
@@ -203,7 +257,7 @@ cdef int take_difference(
 ) except -1 nogil:
     """Make an empty model of two sides of what the labels from `cut` on say on average, less what
     those before it say."""
-    test.stride = 1
+    test.stride = 0
     with gil:
         try:
             copy_difference(
@@ -214,7 +268,6 @@ cdef int take_difference(
             )
         except BaseException:
             free_model(test)
-            test.stride = 1
             raise
     return 0
 
@@ -241,7 +294,7 @@ cdef int copy_difference(
     if source.capacity == 0:
         return 0
     table_reserve(
-        target, record_width(1), table_count(source, record_width(model.stride)), universe
+        target, record_width(0), table_count(source, record_width(model.stride)), universe
     )
     for slot in range(source.capacity):
         key = slot if source.keys == NULL else source.keys[slot]
@@ -251,14 +304,14 @@ cdef int copy_difference(
             &(<const float*> source.records)[slot * width], places, n, cut
         )
         if weight != 0.0:
-            place = table_insert(target, record_width(1), key, universe)
-            (<float*> target.records)[2 * <size_t> place * record_width(1)] = weight
+            place = table_insert(target, record_width(0), key, universe)
+            (<float*> target.records)[2 * <size_t> place * record_width(0)] = weight
     return 0
 
 
 def check_softmax(model, n_columns):
     """Raise StateError unless a state can be that of a model of labels, or of two sides."""
-    check_model(model, n_columns)
-    stride = model["stride"]
+    check_model(model, n_columns, least_stride=0)
+    stride = max(model["stride"], 1)
     for name in ("linear", "knots"):
         check_finite(model[name]["records"][:, stride:], at_least=0.0)

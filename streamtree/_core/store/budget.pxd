@@ -39,6 +39,7 @@ cdef Ledger* begin_counting(Budget budget) noexcept nogil
 cdef void end_counting(Ledger* before) noexcept nogil
 cdef void* counted(void* block, size_t size) except NULL nogil
 cdef void count_as(void* block, size_t size) noexcept nogil
+cdef void* shrunk(void* block, size_t size) noexcept nogil
 cdef void* counted_zeros(size_t size) except NULL nogil
 cdef void* counted_room(
     void* block, int32_t* capacity, int32_t n, size_t size

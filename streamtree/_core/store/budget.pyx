@@ -104,6 +104,15 @@ cdef void* counted(void* block, size_t size) except NULL nogil:
     return enter(header, size)
 
 
+cdef void* shrunk(void* block, size_t size) noexcept nogil:
+    """`block` cut to `size` bytes, which cannot fail: at worst it stays as it is."""
+    cdef void* cut = realloc(<Header*> block - 1, sizeof(Header) + size)
+    if cut == NULL:
+        return block
+    count_as(<Header*> cut + 1, size)
+    return <Header*> cut + 1
+
+
 cdef void count_as(void* block, size_t size) noexcept nogil:
     """Let a block count as so many bytes, those of it that are in use."""
     cdef Header* header = <Header*> block - 1

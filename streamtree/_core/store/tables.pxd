@@ -26,6 +26,10 @@ cdef struct Table:
     int32_t size        # occupied slots (hash), records that may be non-zero (dense)
 
 
+# what a record is worth, at least 0
+ctypedef float (*RecordWorth)(const double* record, int width, int32_t key) noexcept nogil
+
+
 cdef inline uint32_t home_slot(int32_t key, uint32_t mask) noexcept nogil:
     """Where a hash table of mask + 1 slots looks for a key first (Fibonacci hashing)."""
     return (<uint32_t> key * 2654435769u >> 7) & mask
@@ -89,6 +93,9 @@ cdef Py_ssize_t table_locate_all(
 ) except -1 nogil
 cdef int table_allocate(Table* table, int width, int32_t capacity, bint is_dense) except -1 nogil
 cdef int table_clone(Table* table, const Table* source, int width) except -1 nogil
+cdef void table_thin(
+    Table* table, int width, double share, int32_t universe, RecordWorth worth
+) noexcept nogil
 cdef void table_free(Table* table) noexcept nogil
 cdef Py_ssize_t table_count(const Table* table, int width) noexcept nogil
 cdef size_t table_bytes(const Table* table, int width) noexcept nogil

@@ -4,9 +4,9 @@ cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport free, malloc, qsort
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
-from streamtree._core.store.budget cimport counted_zeros, give_back, has_room
+from streamtree._core.store.budget cimport counted_zeros, give_back, has_room, shrunk
 from streamtree._core.store.memory cimport raise_no_memory
 
 import numpy as np
@@ -177,6 +177,114 @@ cdef Py_ssize_t table_locate_all(
         if slots[i] < 0:
             slots[i] = place(table, keys[i])
     return 0
+
+
+cdef uint32_t least_bits(const uint32_t* bits, int32_t n, Py_ssize_t most) noexcept nogil:
+    """A limit that so many numbers at the most are below, but not 0; of those that are almost the
+    same all are, or none."""
+    cdef int32_t[2048] counts
+    cdef uint32_t upper = 0, part = 0
+    cdef int32_t i
+    cdef bint is_lower
+    for is_lower in range(2):
+        memset(counts, 0, sizeof(counts))
+        for i in range(n):
+            if not is_lower:
+                counts[bits[i] >> 20] += bits[i] != 0
+            elif bits[i] >> 20 == upper:
+                counts[bits[i] >> 9 & 2047] += bits[i] != 0
+        part = 0
+        while part < 2047 and counts[part] <= most:
+            most -= counts[part]
+            part += 1
+        if not is_lower:
+            upper = part
+    return (upper << 20) + (part << 9)
+
+
+cdef void table_thin(
+    Table* table, int width, double share, int32_t universe, RecordWorth worth
+) noexcept nogil:
+    """Drop up to a share of the records, those that are worth least, if that saves memory.
+
+    The others are moved within the block. Where there is no room to work the table stays as it is.
+    """
+    cdef size_t size = width * sizeof(double)
+    cdef Py_ssize_t n_live = table_count(table, width)
+    cdef int32_t slot, to, before = table.capacity, n = 0
+    cdef uint32_t limit
+    cdef float number
+    cdef Layout layout = layout_for(n_live - <Py_ssize_t> (share * n_live), universe)
+    # a worth by slot, as bits in the same order; keys; where a record goes, -1: it is none
+    cdef uint32_t* bits
+    cdef int32_t* keys
+    cdef int32_t* targets
+    if layout_bytes(&layout, width) >= table_bytes(table, width):
+        return
+    # a layout of less bytes has no more than half as many slots again
+    bits = <uint32_t*> malloc(4 * <size_t> before * sizeof(int32_t))
+    if bits == NULL:
+        return
+    memset(bits, 0, before * sizeof(uint32_t))
+    keys = <int32_t*> (bits + before)
+    targets = keys + before
+    for slot in range(before):
+        keys[slot] = slot if table.keys == NULL else table.keys[slot]
+        if not is_zero(&table.records[<size_t> slot * width], width):
+            number = worth(&table.records[<size_t> slot * width], width, keys[slot])
+            memcpy(&bits[slot], &number, sizeof(float))
+            bits[slot] += 1
+    limit = least_bits(bits, before, <Py_ssize_t> (share * n_live))
+    for slot in range(before):
+        n += bits[slot] >= max(limit, 1)
+    layout = layout_for(n, universe)
+    if n and layout_bytes(&layout, width) < table_bytes(table, width):
+        # side by side, then each to its slot
+        n = 0
+        for slot in range(before):
+            if bits[slot] >= max(limit, 1):
+                memmove(
+                    &table.records[<size_t> n * width], &table.records[<size_t> slot * width], size
+                )
+                keys[n] = keys[slot]
+                n += 1
+        set_layout(table, width, &layout, n)
+        memset(targets, 0xFF, layout.capacity * sizeof(int32_t))
+        for slot in range(n):
+            targets[slot] = place(table, keys[slot])
+        for slot in range(n):
+            while targets[slot] >= 0 and targets[slot] != slot:
+                to = targets[slot]
+                swap_records(table, width, slot, to)
+                targets[slot] = targets[to]
+                targets[to] = to
+    free(bits)
+
+
+cdef void set_layout(Table* table, int width, const Layout* layout, int32_t n) noexcept nogil:
+    """Cut a table to a smaller layout without keys; its first n records stay."""
+    table.records = <double*> shrunk(table.records, layout_bytes(layout, width))
+    memset(
+        &table.records[<size_t> n * width], 0,
+        layout_bytes(layout, width) - <size_t> n * width * sizeof(double),
+    )
+    table.keys = NULL
+    if not layout.is_dense:
+        table.keys = <int32_t*> (table.records + <size_t> layout.capacity * width)
+        memset(table.keys, 0xFF, layout.capacity * sizeof(int32_t))
+    table.capacity = layout.capacity
+    table.size = 0
+
+
+cdef inline void swap_records(Table* table, int width, int32_t a, int32_t b) noexcept nogil:
+    cdef double* one = &table.records[<size_t> a * width]
+    cdef double* other = &table.records[<size_t> b * width]
+    cdef double number
+    cdef int i
+    for i in range(width):
+        number = one[i]
+        one[i] = other[i]
+        other[i] = number
 
 
 cdef void table_free(Table* table) noexcept nogil:

@@ -26,11 +26,11 @@ from streamtree._core.leaves.additive cimport (
 from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.mixture cimport MixtureLeaves, ModelState
 from streamtree._core.leaves.softmax cimport (
-    StepSize, label_shares, make_room, side_score, step_labels, step_side, take_difference,
-    take_mixture, take_part,
+    StepSize, forget_least, label_shares, make_room, prefetch_parts, side_score, step_labels,
+    step_side, take_difference, take_mixture, take_part,
 )
 from streamtree._core.store.budget cimport (
-    counted, counted_room, give_back, has_room, may_grow, spacious,
+    bytes_allowed, counted, counted_room, give_back, has_room, may_grow, spacious,
 )
 from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.state cimport export_records, import_records
@@ -50,6 +50,8 @@ cdef enum:
     # A group of more labels is divided as soon as its examples weigh as much as it has labels.
     # Smaller ones are no faster: there are more tests above them.
     GROUP_SIZE = 48
+    # the same once memory is short: then what speaks for no label of a side is left out of it
+    SHORT_SIZE = 16
     # a row, projected, has so many numbers
     SKETCH = 64
     # of dividing a group by means
@@ -77,11 +79,16 @@ cdef double MOST_COMPARED = 50000.0
 cdef double CLEAR_LEAD = 0.5
 cdef double SIGMAS = 4.0
 cdef double FADING = 0.9998
+# the share of what a node knows that it forgets at once where memory is short
+cdef double FORGOTTEN = 0.5
 # of the models, relative to that of the models of leaves
 cdef double RELATIVE_RATE = 1.4
 cdef double SQUARE_OFFSET = 0.1
 # added to the mean squared norm of the rows, by which rates are divided
 cdef double NORM_OFFSET = 4.0
+# Where the probability of what it was is less than this from 1, a node learns nothing: words that
+# come by chance beside those that tell take no weight and no memory.
+cdef double LEAST_ERROR = 0.1
 # An example of more weight counts as one of this: squares stay within single precision.
 cdef double MOST_WEIGHT = 1e6
 
@@ -198,6 +205,7 @@ cdef class LabelTree(Tree):
     cdef double leaf_rate
     cdef double mean_norm       # of the rows in parts
     cdef double rows
+    cdef int32_t hand           # one more than the node that forgot last, 0: there was room for all
 
     def __cinit__(self, Tree whole, MixtureLeaves leaves, *, int32_t max_classes,
                   **settings):
@@ -267,7 +275,6 @@ cdef class LabelTree(Tree):
         with gil:
             self.links = TreeLinks()
         self._reserve(1)
-        self.nodes[ROOT].test.stride = 1
         return 0
 
     # -------------------------------------------------------------------------- prediction
@@ -298,6 +305,8 @@ cdef class LabelTree(Tree):
         walk.open[0] = Reached(1.0, node)
         while walk.n_open:
             n_ahead = 0
+            for i in range(1, walk.n_open):
+                prefetch_parts(&self.nodes[walk.open[i].node].test, &parts)
             for i in range(walk.n_open):
                 here = &walk.open[i]
                 if walk.n_groups == self.beam and here.mass <= walk.groups[self.beam - 1].mass:
@@ -461,6 +470,7 @@ cdef class LabelTree(Tree):
         """Let groups learn, or count the rows by which the only one may be divided."""
         cdef double weight = min(example.weight, MOST_WEIGHT)
         cdef int32_t label = example.label, node
+        cdef bint is_short
         cdef Parts parts
         self._look_at(&parts, row, scratch)
         if not self.has_groups:
@@ -478,9 +488,12 @@ cdef class LabelTree(Tree):
             # it found no room
             self.nodes[ROOT].stats.weight += example.weight
             return 0
-        self._learn_path(node, &parts, example.weight, weight)
-        self._learn_group(node, label, &parts, weight)
+        prefetch_parts(&self.nodes[node].model, &parts)
+        is_short = not self._learn_path(node, &parts, example.weight, weight)
+        is_short |= not self._learn_group(node, label, &parts, weight)
         self.nodes[node].stats.seen += weight
+        if is_short:
+            self._forget()
         if self._is_due(node):
             self._divide(node)
         return 0
@@ -526,6 +539,7 @@ cdef class LabelTree(Tree):
                 self.whole = self.leaves = None
             return 0
         self.has_groups = False
+        self.hand = 0
         self._clear_groups()
         give_back(self.sums)
         self.sums = NULL
@@ -570,29 +584,37 @@ cdef class LabelTree(Tree):
         size.offset = <float> (SQUARE_OFFSET * weight * weight + 1e-30)
         return size
 
-    cdef int _learn_path(self, int32_t node, Parts* parts, double whole_weight,
-                         double weight) except -1 nogil:
-        """Train the tests above a group on the sides of its label."""
+    cdef bint _learn_path(self, int32_t node, Parts* parts, double whole_weight,
+                          double weight) except -1 nogil:
+        """Train the tests above a group on the sides of its label; returns whether they found room.
+        """
         cdef StepSize size = self._step_size(weight)
         cdef int32_t child
+        cdef bint found_room = True
         cdef double slope
         self.nodes[node].stats.weight += whole_weight
         while self.links.links[node].parent >= 0:
             child, node = node, self.links.links[node].parent
             self.nodes[node].stats.weight += whole_weight
+            if self.links.links[node].parent >= 0:
+                prefetch_parts(&self.nodes[self.links.links[node].parent].test, parts)
             slope = sigmoid(side_score(&self.nodes[node].test, parts))
             slope -= self.links.links[node].right == child
-            step_side(&self.nodes[node].test, parts, weight * slope, &size)
-        return 0
+            if abs(slope) >= LEAST_ERROR:
+                found_room &= step_side(&self.nodes[node].test, parts, weight * slope, &size)
+        return found_room
 
-    cdef int _learn_group(self, int32_t node, int32_t label, Parts* parts,
-                          double weight) except -1 nogil:
+    cdef bint _learn_group(self, int32_t node, int32_t label, Parts* parts,
+                           double weight) except -1 nogil:
+        """Train a group on a label of it; returns whether it found room."""
         cdef StepSize size = self._step_size(weight)
         cdef Node* group = &self.nodes[node]
         cdef float shares[MOST_CLASSES]
         if group.stats.n_labels < 2:
-            return 0
+            return True
         label_shares(&group.model, parts, group.stats.n_labels, shares)
+        if shares[self.records[label].place] > 1.0 - LEAST_ERROR:
+            return True
         return step_labels(
             &group.model, parts, group.stats.n_labels, self.records[label].place, shares, weight,
             &size,
@@ -667,10 +689,26 @@ cdef class LabelTree(Tree):
         return 0
 
     cdef bint _finds_room(self, size_t size) except -1 nogil:
-        """Whether groups may take so many bytes; where they are ahead, those of the whole tree."""
+        """Whether groups may take so many bytes; where they are ahead, those of the whole tree.
+
+        Else they forget as much as it takes.
+        """
+        cdef int32_t turns
         if not has_room(size) and not self.is_settled and self.lead > 0.0:
             self._settle()
+        # not if that were most of what is known
+        turns = self.links.size if size <= bytes_allowed() // 4 else 0
+        while turns and not has_room(size):
+            self._forget()
+            turns -= 1
         return has_room(size)
+
+    cdef void _forget(self) noexcept nogil:
+        """Let the next node, in turn, forget half of its weights: those that hardly learned."""
+        cdef int32_t node = self.hand % self.links.size
+        forget_least(&self.nodes[node].test, FORGOTTEN, self.context.n_columns)
+        forget_least(&self.nodes[node].model, FORGOTTEN, self.context.n_columns)
+        self.hand = node + 1
 
     cdef int32_t _nearest_group(self, int32_t label, const Walk* walk) noexcept nogil:
         """The group, of those that a beam found, of the label whose mean is nearest."""
@@ -714,10 +752,8 @@ cdef class LabelTree(Tree):
     cdef bint _is_due(self, int32_t node) noexcept nogil:
         """Whether a group has more labels than it should, and knows them."""
         cdef const LabelNode* stats = &self.nodes[node].stats
-        return (
-            stats.n_labels > min(<int32_t> GROUP_SIZE, self.max_classes)
-            and stats.seen >= stats.n_labels
-        )
+        cdef int32_t most = SHORT_SIZE if self.hand else GROUP_SIZE
+        return stats.n_labels > min(most, self.max_classes) and stats.seen >= stats.n_labels
 
     cdef inline double _inverse(self, int32_t label) noexcept nogil:
         """What makes the sums of a label its mean; 0 for one without rows."""
@@ -868,11 +904,7 @@ cdef class LabelTree(Tree):
             places[k] = labels[k].place
         self._reserve(before + 2)
         self.links.reserve(before + 2)
-        group = &self.nodes[node]
-        if by_means:
-            take_difference(&group.test, &group.model, places, n, cut, self.context.n_columns)
-        group.stats.by_means = by_means
-        self._part(node, places, cut)
+        self._part(node, places, cut, by_means)
         return True
 
     cdef int32_t _cut(self, const Placed* labels, int32_t n) noexcept nogil:
@@ -888,34 +920,61 @@ cdef class LabelTree(Tree):
             below += labels[k].weight
         return cut
 
-    cdef int _part(self, int32_t node, const int32_t* places, int32_t cut) except -1 nogil:
-        """Make the two sides of a group that is divided after so many labels."""
-        cdef int32_t left = self.links.add(node), right = self.links.add(node)
+    cdef int _part(self, int32_t node, const int32_t* places, int32_t cut,
+                   bint by_means) except -1 nogil:
+        """Make the two sides of a group that is divided after so many labels.
+
+        All memory is taken before anything changes: without it the group stays as it was.
+        """
         cdef Node* group = &self.nodes[node]
-        cdef int32_t n = group.stats.n_labels
-        self._move(node, left, places, cut)
-        self._move(node, right, &places[cut], n - cut)
-        free_model(&group.model)
-        give_back(group.labels)
-        group.labels = NULL
-        group.capacity = 0
+        cdef int32_t n = group.stats.n_labels, left = self.links.size, right = left + 1
+        with gil:
+            try:
+                self._copy(node, left, places, cut)
+                self._copy(node, right, &places[cut], n - cut)
+                if by_means:
+                    take_difference(
+                        &group.test, &group.model, places, n, cut, self.context.n_columns
+                    )
+            except BaseException:
+                self._clear(left)
+                self._clear(right)
+                raise
+        # from here nothing can fail
+        self._move(node, self.links.add(node), places, cut)
+        self._move(node, self.links.add(node), &places[cut], n - cut)
+        self._clear(node)
+        group.stats.by_means = by_means
         group.stats.seen = 0.0
         self.links.attach(node, left, right)
         return 0
 
+    cdef int _copy(self, int32_t node, int32_t child, const int32_t* places,
+                   int32_t n) except -1 nogil:
+        """Give a child what a group knows of some labels, and room for these."""
+        cdef Node* side = &self.nodes[child]
+        take_part(&side.model, &self.nodes[node].model, places, n, self.context.n_columns)
+        side.labels = <int32_t*> counted(NULL, spacious(n) * sizeof(int32_t))
+        side.capacity = <int32_t> spacious(n)
+        return 0
+
+    cdef void _clear(self, int32_t node) noexcept nogil:
+        """Give back the labels of a group and their model."""
+        cdef Node* group = &self.nodes[node]
+        free_model(&group.model)
+        give_back(group.labels)
+        group.labels = NULL
+        group.capacity = 0
+
     cdef int _move(self, int32_t node, int32_t child, const int32_t* places,
                    int32_t n) except -1 nogil:
-        """Give some labels of a group to a child, with what is known of them."""
-        cdef Node* group = &self.nodes[child]
+        """List some labels of a group in a child that has room for them."""
         cdef int32_t k, label
         for k in range(n):
             label = self.nodes[node].labels[places[k]]
             self._list(child, label)
-            group.stats.weight += self.records[label].weight
-        group.test.stride = 1
-        return take_part(
-            &group.model, &self.nodes[node].model, places, n, self.context.n_columns
-        )
+            self.nodes[child].stats.weight += self.records[label].weight
+        return 0
 
     # -------------------------------------------------------------------------- inspection
 
@@ -996,7 +1055,7 @@ cdef class LabelTree(Tree):
         values = np.empty((parts.n, 1))
         for i in range(parts.n):
             values[i, 0] = parts.row.values[i]
-        if width == 1 == model.stride:
+        if model.stride == 0:
             side_score(model, parts)
         else:
             label_shares(model, parts, width, unused)
@@ -1084,7 +1143,7 @@ cdef class LabelTree(Tree):
             "has_groups": bool(self.has_groups),
             "is_settled": bool(self.is_settled),
             "numbers": np.array([
-                self.lead, self.differing, self.compared, self.mean_norm, self.rows,
+                self.lead, self.differing, self.compared, self.mean_norm, self.rows, self.hand,
             ]),
         }
 
@@ -1102,7 +1161,9 @@ cdef class LabelTree(Tree):
             self._reserve_sums(n_labels)
             sums = np.ascontiguousarray(state["sums"])
             memcpy(self.sums, &sums[0, 0], n_labels * SKETCH * sizeof(float))
-        self.lead, self.differing, self.compared, self.mean_norm, self.rows = state["numbers"]
+        self.lead, self.differing, self.compared, self.mean_norm, self.rows, self.hand = (
+            state["numbers"].tolist()
+        )
         self.has_groups = state["has_groups"]
         self.is_settled = state["is_settled"]
         if state["whole"]:
@@ -1134,9 +1195,10 @@ cdef class LabelTree(Tree):
         require((nodes["by_means"][left < 0] == 0).all(), "how labels were arranged")
         check_finite(labels, "weight", "counted", "squares", "norms", at_least=0.0)
         check_finite(state["sums"])
-        require(state["numbers"].shape == (5,), "the numbers of the tree")
+        require(state["numbers"].shape == (6,), "the numbers of the tree")
         check_finite(state["numbers"])
         check_finite(state["numbers"][1:], at_least=0.0)
+        require(state["numbers"][5] <= len(nodes), "the node that forgot last")
         has_groups = state["has_groups"]
         # as long as it is not settled there is a whole tree, and then one of the two
         expected = not (has_groups and state["is_settled"])
@@ -1154,7 +1216,7 @@ cdef class LabelTree(Tree):
         leaves = (left < 0).nonzero()[0].tolist() if has_groups else []
         check_models(state["models"], leaves, n_columns)
         for test, below in zip(state["tests"], left):
-            require(test["stride"] == 1, "the test of a node")
+            require(test["stride"] == 0, "the test of a node")
             for table in (test["linear"], test["knots"]):
                 # it begins when the group is divided
                 is_empty = len(table["keys"]) == 0 == table["capacity"]

@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from reference.labeltree import ReferenceLabelTree
 from scipy import sparse
 from support.estimators import state_of
+from support.isolated import run_isolated
 from support.strategies import streams
 
 from streamtree import LOMTreeClassifier, diagnostics
@@ -357,6 +359,40 @@ def test_where_groups_find_no_room_the_whole_tree_gives_way(max_bytes):
     assert model._core.n_bytes <= max_bytes
 
 
+def test_where_memory_is_short_what_hardly_learned_is_forgotten():
+    """Labels go on finding a group, and the bound costs little."""
+    rows, labels = texts(12_000, 400, seed=41, n_words=2000)
+    X = as_csr(rows, 2000)
+    errors = []
+    for max_bytes in (4_000_000, None):
+        model = LOMTreeClassifier(max_leaf_classes=32, max_bytes=max_bytes)
+        model.learn_many(X[:10_000], labels[:10_000])
+        errors.append(np.mean(np.array(model.predict_many(X[10_000:])) != labels[10_000:]))
+        state = groups_of(model)
+        assert (state["labels"]["group"] >= 0).all()
+        # which node forgot last
+        assert (state["numbers"][5] > 0) == (max_bytes is not None)
+        if max_bytes is not None:
+            assert model._core.n_bytes <= max_bytes
+            for each in (*state["tests"], *state["models"]):
+                # a bias is not forgotten
+                assert len(each["linear"]["keys"]) == 0 or each["linear"]["keys"][0] == 0
+    assert errors[0] < errors[1] + 0.03
+
+
+def test_where_memory_is_short_a_saved_model_goes_on_as_if_it_had_not_been_saved():
+    rows, labels = texts(6000, 400, seed=43, n_words=2000)
+    X = as_csr(rows, 2000)
+    model = LOMTreeClassifier(max_leaf_classes=32, max_bytes=4_000_000)
+    model.learn_many(X[:4000], labels[:4000])
+    again = pickle.loads(pickle.dumps(model))
+    hand = groups_of(model)["numbers"][5]
+    for each in (model, again):
+        each.learn_many(X[4000:], labels[4000:])
+    assert groups_of(model)["numbers"][5] != hand
+    assert pickle.dumps(again) == pickle.dumps(model)
+
+
 def test_too_little_memory_is_a_bound_not_an_end():
     rows, labels = texts(3000, 100, seed=15)
     model = LOMTreeClassifier(max_leaf_classes=8, max_bytes=262144)
@@ -462,7 +498,8 @@ def damaged(state):
         ("has_groups", False),
         ("is_settled", not tree["is_settled"]),
         ("numbers", tree["numbers"][:-1]),
-        ("numbers", np.full(5, math.nan)),
+        ("numbers", np.full(6, math.nan)),
+        ("numbers", np.append(tree["numbers"][:-1], n_nodes + 1)),
         ("sums", tree["sums"][:-1]),
         ("sums", tree["sums"][:, :-1]),
         ("sums", tree["sums"] * np.float32(math.nan)),
@@ -508,6 +545,49 @@ def test_models_of_a_state_may_have_room_for_more_labels():
     for label in (*range(6, 40), *labels):
         other.learn_one(as_dict(rows[label % 300]), label)
     other._core.check_state(other.snapshot())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs a bound of the address space")
+def test_a_group_that_finds_no_memory_to_divide_stays_whole():
+    run_isolated('''
+        import ctypes, resource
+        import numpy as np
+        from scipy import sparse
+        from streamtree import LOMTreeClassifier
+
+        def check(model):
+            state = model.snapshot()
+            labels = state["tree"]["labels"]
+            model._core.tree.check_state(state["tree"], len(state["features"]), len(labels))
+
+        # blocks of some size are asked of the system, which has a bound
+        ctypes.CDLL(None).mallopt(-3, 4096)
+        rng = np.random.default_rng(45)
+        n, n_words, n_labels = 6000, 4000, 400
+        y = rng.integers(n_labels, size=n)
+        own = rng.integers(n_words, size=(n_labels, 4))
+        X = sparse.lil_array((n, n_words))
+        for i in range(n):
+            X[i, own[y[i]]] = X[i, rng.integers(n_words, size=8)] = 1.0
+        X = X.tocsr()
+        model = LOMTreeClassifier(max_leaf_classes=64, max_bytes=None)
+        model.learn_many(X[:500], y[:500])
+        failed = 0
+        for start in range(500, n, 10):
+            used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+            most = used + int(rng.integers(2**19))
+            resource.setrlimit(resource.RLIMIT_AS, (most, resource.RLIM_INFINITY))
+            try:
+                model.learn_many(X[start:start + 10], y[start:start + 10])
+            except MemoryError:
+                failed += 1
+            finally:
+                resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+            if failed and start % 250 == 0:
+                check(model)
+        check(model)
+        assert failed, "no allocation failed"
+    ''')
 
 
 def test_no_rate_is_too_large_for_a_file():
