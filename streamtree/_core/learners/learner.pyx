@@ -483,7 +483,9 @@ cdef class Learner:
         tree.bind(self.intake.context)
         self.tree = tree
         # no answer of the old tree may pass for one of the new
-        self.intake.own.scratch.memo_serial = self.intake.spare.scratch.memo_serial = 0
+        self.intake.own.scratch.memo_serial = 0
+        if self.intake.spare is not None:
+            self.intake.spare.scratch.memo_serial = 0
         return 0
 
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1:
