@@ -36,6 +36,7 @@ from streamtree import (
 )
 from streamtree.distributed.keyed import KeyedWorker
 from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
+from streamtree.merging import FIXED
 from streamtree.serialization import from_bytes, to_bytes
 
 PROTOTYPES = {
@@ -144,6 +145,20 @@ def costs(options):
 # ------------------------------------------------------------------------------- speed
 
 
+def spent_on(work, models=None):
+    """Seconds on the wall, and of CPU by the busiest process."""
+    pids = [os.getpid(), *(models._crew.pids() if hasattr(models, "_crew") else [])]
+    # Linux's clocks of processes
+    clocks = [~pid << 3 | 2 for pid in pids]
+    before = [time.clock_gettime(clock) for clock in clocks]
+    begin = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - begin
+    return seconds, max(
+        time.clock_gettime(clock) - t for clock, t in zip(clocks, before, strict=True)
+    )
+
+
 def run_keyed(stream, prototype, n_workers, batch_rows, **options):
     """Seconds to learn a stream, workers started before."""
     from streamtree.distributed import KeyedModels
@@ -152,30 +167,34 @@ def run_keyed(stream, prototype, n_workers, batch_rows, **options):
     with KeyedModels(prototype, n_workers, checkpoint_rows=10**9, **options) as models:
         models.learn_many(keys[:100], X[:100], y[:100])
         models.wait()
-        begin = time.perf_counter()
-        for at in range(100, len(y), batch_rows):
-            rows = slice(at, at + batch_rows)
-            models.learn_many(keys[rows], X[rows], y[rows])
-        models.wait()
-        return time.perf_counter() - begin
+
+        def learn():
+            for at in range(100, len(y), batch_rows):
+                rows = slice(at, at + batch_rows)
+                models.learn_many(keys[rows], X[rows], y[rows])
+            models.wait()
+
+        return spent_on(learn, models)
 
 
 def run_local(stream, prototype, batch_rows):
     """The same in this process: a dict of models."""
     keys, X, y = stream
     models = {}
-    begin = time.perf_counter()
-    for at in range(100, len(y), batch_rows):
-        rows = slice(at, at + batch_rows)
-        order, ((_, _, names, counts),) = sorted_by_key(keys[rows], len(y[rows]), 1)
-        Xs, ys = X[rows][order], y[rows][order]
-        start = 0
-        for name, n in zip(names, counts, strict=True):
-            if name not in models:
-                models[name] = prototype.clone()
-            models[name].learn_many(Xs[start : start + n], ys[start : start + n])
-            start += n
-    return time.perf_counter() - begin
+
+    def learn():
+        for at in range(100, len(y), batch_rows):
+            rows = slice(at, at + batch_rows)
+            order, ((_, _, names, counts),) = sorted_by_key(keys[rows], len(y[rows]), 1)
+            Xs, ys = X[rows][order], y[rows][order]
+            start = 0
+            for name, n in zip(names, counts, strict=True):
+                if name not in models:
+                    models[name] = prototype.clone()
+                models[name].learn_many(Xs[start : start + n], ys[start : start + n])
+                start += n
+
+    return spent_on(learn)
 
 
 def run_one(model, stream, batch_rows):
@@ -185,15 +204,17 @@ def run_one(model, stream, batch_rows):
     model.learn_many(X[:begun], y[:begun])
     wait = getattr(model, "wait", lambda: None)
     wait()
-    begin = time.perf_counter()
-    for at in range(begun, len(y), batch_rows):
-        model.learn_many(X[at : at + batch_rows], y[at : at + batch_rows])
-    wait()
-    return time.perf_counter() - begin
+
+    def learn():
+        for at in range(begun, len(y), batch_rows):
+            model.learn_many(X[at : at + batch_rows], y[at : at + batch_rows])
+        wait()
+
+    return spent_on(learn, model)
 
 
 def run_shape(shape, model, n_workers, stream, batch_rows, **options):
-    """The same on workers; on none: in this process."""
+    """The same on workers; on none: in this process, where options mean nothing."""
     if not n_workers:
         return run_one(model.clone(), stream, batch_rows)
     with shape(model, n_workers, checkpoint_rows=10**9, **options) as spread:
@@ -201,18 +222,26 @@ def run_shape(shape, model, n_workers, stream, batch_rows, **options):
 
 
 def compare(name, run, options, **said):
-    """Seconds of a run with any number of workers, 0 for this process: in turns."""
+    """Seconds of a run with any number of workers, 0 for this process: in turns.
+
+    Where the machine has too few idle cores, those on the wall are too many; those of the busiest
+    process say how fast it may be at most with a core for each.
+    """
     times = {n: [] for n in (0, *options.workers)}
     # so that all runs have the same company
     for _ in range(options.repeats):
         for n, spent in times.items():
             spent.append(run(n))
-    best = {n: min(spent) for n, spent in times.items()}
+    best = {n: min(wall for wall, _ in spent) for n, spent in times.items()}
+    busiest = {n: min(cpu for _, cpu in spent) for n, spent in times.items()}
+    rows = said["rows"]
     say(
         question="speed", shape=name, load=load(), **said,
         seconds={n: round(s, 2) for n, s in best.items()},
+        microseconds_a_row={n: round(1e6 * s / rows, 2) for n, s in best.items()},
         against_local={n: round(best[0] / best[n], 2) for n in options.workers},
         against_one={n: round(best[1] / best[n], 2) for n in options.workers if 1 in best},
+        most_against_local={n: round(busiest[0] / busiest[n], 2) for n in options.workers},
     )
 
 
@@ -234,15 +263,15 @@ def speed(options):
                 else run_local(stream, prototype, size),
                 options, batch_rows=batch_rows, rows=options.rows, keys=options.keys,
             )  # fmt: skip
-        if "DataParallel" in options.shapes:
-            for merge_rows in options.merge_rows:
+        for name in options.cases if "DataParallel" in options.shapes else ():
+            model, rows = shared_out(name, stream)
+            # others are never merged
+            for merge_rows in options.merge_rows[: None if isinstance(model, FIXED) else 1]:
                 compare(
-                    "DataParallel",
-                    lambda n, size=batch_rows, rows=merge_rows: run_shape(
-                        DataParallel, NonGreedyTreeClassifier(), n, stream, size,
-                        **({"merge_rows": rows} if n else {}),
-                    ),
-                    options, batch_rows=batch_rows, merge_rows=merge_rows, rows=options.rows,
+                    f"DataParallel of {name}",
+                    lambda n, size=batch_rows, model=model, rows=rows, merge_rows=merge_rows:
+                    run_shape(DataParallel, model, n, rows, size, merge_rows=merge_rows),
+                    options, batch_rows=batch_rows, merge_rows=merge_rows, rows=len(rows[2]),
                 )  # fmt: skip
         if "ShardedForest" in options.shapes:
             compare(
@@ -252,6 +281,28 @@ def speed(options):
                 ),
                 options, batch_rows=batch_rows, rows=options.rows // 10,
             )  # fmt: skip
+
+
+# of models whose rows cost from one microsecond on, on streams of so many rows
+CASES = ["model", "non_greedy", "letter", "soft_wide", "forest"]
+
+
+def shared_out(name, stream):
+    """A model for `DataParallel`, and rows for it: those of a stream, or others."""
+    _, X, y = stream
+    if name == "forest":
+        part = len(y) // 10
+        return ForestClassifier(), (None, X[:part], y[:part])
+    if name == "soft_wide":
+        wide = np.random.default_rng(0).normal(size=(len(y) // 5, 200))
+        return SoftTreeClassifier(), (None, wide, (wide[:, 0] + 0.3 * wide[:, 1] > 0) * 1)
+    if name == "letter":
+        # over and over again
+        data = np.load(Path(os.environ.get("STREAMTREE_DATA", "data")) / "letter.npz")
+        rows = np.arange(len(y) // 2) % len(data["y"])
+        X = data["X"][rows].astype(np.float64)
+        return NonGreedyTreeClassifier(), (None, X, data["y"][rows])
+    return PROTOTYPES[name](), stream
 
 
 def spread_forest():
@@ -483,9 +534,10 @@ def main(arguments=None):
     parser.add_argument("--keys", type=int, default=20_000)
     parser.add_argument("--open", type=int, default=2000)
     parser.add_argument("--batch-rows", type=int, nargs="+", default=[100, 1000, 10_000])
-    parser.add_argument("--merge-rows", type=int, nargs="+", default=[1000, 10_000])
+    parser.add_argument("--merge-rows", type=int, nargs="+", default=[4000, 20_000])
     shapes = ["KeyedModels", "DataParallel", "ShardedForest"]
     parser.add_argument("--shapes", nargs="+", default=shapes, choices=shapes)
+    parser.add_argument("--cases", nargs="+", default=CASES, choices=CASES)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--models", nargs="+", default=["model"], choices=list(PROTOTYPES))
