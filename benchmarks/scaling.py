@@ -36,6 +36,7 @@ from streamtree import (
 )
 from streamtree.distributed.keyed import KeyedWorker
 from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
+from streamtree.distributed.worker import collect_rarely
 from streamtree.merging import FIXED
 from streamtree.serialization import from_bytes, to_bytes
 
@@ -88,11 +89,14 @@ def timed(function, times):
 
 def timed_often(make, n=2000):
     """Seconds of this process for one of many things that stay, the median of some runs."""
-    return timed(lambda: [make() for _ in range(n)], 7) / n
+    kept = []
+    return timed(lambda: kept.extend([make() for _ in range(n)]), 5) / n
 
 
 def measured_costs(prototype, n_rows, n_keys, batch_rows):
     """Seconds of CPU: what the simulation is made of."""
+    # as in the processes of workers
+    collect_rarely()
     keys, X, y = keyed_stream(n_rows, n_keys)
     costs = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -258,7 +262,7 @@ def speed(options):
             compare(
                 "KeyedModels",
                 lambda n, size=batch_rows: run_keyed(
-                    stream, prototype, n, size, n_open=options.keys
+                    stream, prototype, n, size, n_open=options.open or options.keys
                 ) if n
                 else run_local(stream, prototype, size),
                 options, batch_rows=batch_rows, rows=options.rows, keys=options.keys,
@@ -347,7 +351,7 @@ def exact(options):
     stream = keyed_stream(options.rows, options.keys)
     prototype = PROTOTYPES[options.models[0]]()
     expected = alone(stream, prototype)
-    for n_open in (options.keys, options.open):
+    for n_open in (options.keys, options.open or options.keys // 10):
         with KeyedModels(prototype, 2, n_open=n_open, checkpoint_rows=options.rows // 4) as models:
             begin = time.perf_counter()
             for at in range(0, len(stream[2]), options.batch_rows[-1]):
@@ -506,11 +510,17 @@ def simulated(costs, *, rows_a_day, n_keys, n_workers, batch_rows, share_open=0.
     }
 
 
+def batch_cost(prototype, n_batches=500):
+    """Seconds of CPU that a batch of one row takes on its way, the driver or the worker."""
+    start_ray()
+    return run_keyed(keyed_stream(100 + n_batches, 1), prototype, 1, 1)[1] / n_batches
+
+
 def simulate(options):
     n_rows = min(options.rows, 40_000)
-    found = measured_costs(
-        PROTOTYPES[options.models[0]](), n_rows, options.keys, min(10_000, n_rows // 4)
-    )
+    prototype = PROTOTYPES[options.models[0]]()
+    found = measured_costs(prototype, n_rows, options.keys, min(10_000, n_rows // 4))
+    found["batch"] = batch_cost(prototype)
     say(question="costs", model=options.models[0], load=load(), **found)
     # to be held against `speed`
     for batch_rows in options.batch_rows:
@@ -532,7 +542,7 @@ def main(arguments=None):
     )
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--keys", type=int, default=20_000)
-    parser.add_argument("--open", type=int, default=2000)
+    parser.add_argument("--open", type=int, help="models that a worker may have in memory")
     parser.add_argument("--batch-rows", type=int, nargs="+", default=[100, 1000, 10_000])
     parser.add_argument("--merge-rows", type=int, nargs="+", default=[4000, 20_000])
     shapes = ["KeyedModels", "DataParallel", "ShardedForest"]
