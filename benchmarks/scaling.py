@@ -35,7 +35,9 @@ from streamtree import (
     SoftTreeClassifier,
 )
 from streamtree.distributed.keyed import KeyedWorker
-from streamtree.distributed.keys import sorted_by_key
+from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
+from streamtree.distributed.worker import collect_rarely
+from streamtree.merging import FIXED
 from streamtree.serialization import from_bytes, to_bytes
 
 PROTOTYPES = {
@@ -85,8 +87,16 @@ def timed(function, times):
     return statistics.median(spent)
 
 
+def timed_often(make, n=2000):
+    """Seconds of this process for one of many things that stay, the median of some runs."""
+    kept = []
+    return timed(lambda: kept.extend([make() for _ in range(n)]), 5) / n
+
+
 def measured_costs(prototype, n_rows, n_keys, batch_rows):
     """Seconds of CPU: what the simulation is made of."""
+    # as in the processes of workers
+    collect_rarely()
     keys, X, y = keyed_stream(n_rows, n_keys)
     costs = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +126,8 @@ def measured_costs(prototype, n_rows, n_keys, batch_rows):
         costs["put_aside"] = timed(lambda: to_bytes(typical, key=b"key"), 51)
         costs["read_back"] = timed(lambda: from_bytes(data, key=b"key"), 51)
         costs["read_back_of_others"] = timed(lambda: from_bytes(data), 51)
-        costs["create"] = timed(prototype.clone, 101)
+        costs["create"] = timed_often(prototype._cloner())
+        costs["clone"] = timed_often(prototype.clone)
         begin = time.process_time()
         worker.checkpoint(n_rows)
         costs["checkpoint_of_model"] = (time.process_time() - begin) / max(1, worker.shelf.n_open)
@@ -138,6 +149,20 @@ def costs(options):
 # ------------------------------------------------------------------------------- speed
 
 
+def spent_on(work, models=None):
+    """Seconds on the wall, and of CPU by the busiest process."""
+    pids = [os.getpid(), *(models._crew.pids() if hasattr(models, "_crew") else [])]
+    # Linux's clocks of processes
+    clocks = [~pid << 3 | 2 for pid in pids]
+    before = [time.clock_gettime(clock) for clock in clocks]
+    begin = time.perf_counter()
+    work()
+    seconds = time.perf_counter() - begin
+    return seconds, max(
+        time.clock_gettime(clock) - t for clock, t in zip(clocks, before, strict=True)
+    )
+
+
 def run_keyed(stream, prototype, n_workers, batch_rows, **options):
     """Seconds to learn a stream, workers started before."""
     from streamtree.distributed import KeyedModels
@@ -146,30 +171,34 @@ def run_keyed(stream, prototype, n_workers, batch_rows, **options):
     with KeyedModels(prototype, n_workers, checkpoint_rows=10**9, **options) as models:
         models.learn_many(keys[:100], X[:100], y[:100])
         models.wait()
-        begin = time.perf_counter()
-        for at in range(100, len(y), batch_rows):
-            rows = slice(at, at + batch_rows)
-            models.learn_many(keys[rows], X[rows], y[rows])
-        models.wait()
-        return time.perf_counter() - begin
+
+        def learn():
+            for at in range(100, len(y), batch_rows):
+                rows = slice(at, at + batch_rows)
+                models.learn_many(keys[rows], X[rows], y[rows])
+            models.wait()
+
+        return spent_on(learn, models)
 
 
 def run_local(stream, prototype, batch_rows):
     """The same in this process: a dict of models."""
     keys, X, y = stream
     models = {}
-    begin = time.perf_counter()
-    for at in range(100, len(y), batch_rows):
-        rows = slice(at, at + batch_rows)
-        order, ((_, _, names, counts),) = sorted_by_key(keys[rows], len(y[rows]), 1)
-        Xs, ys = X[rows][order], y[rows][order]
-        start = 0
-        for name, n in zip(names, counts, strict=True):
-            if name not in models:
-                models[name] = prototype.clone()
-            models[name].learn_many(Xs[start : start + n], ys[start : start + n])
-            start += n
-    return time.perf_counter() - begin
+
+    def learn():
+        for at in range(100, len(y), batch_rows):
+            rows = slice(at, at + batch_rows)
+            order, ((_, _, names, counts),) = sorted_by_key(keys[rows], len(y[rows]), 1)
+            Xs, ys = X[rows][order], y[rows][order]
+            start = 0
+            for name, n in zip(names, counts, strict=True):
+                if name not in models:
+                    models[name] = prototype.clone()
+                models[name].learn_many(Xs[start : start + n], ys[start : start + n])
+                start += n
+
+    return spent_on(learn)
 
 
 def run_one(model, stream, batch_rows):
@@ -179,15 +208,17 @@ def run_one(model, stream, batch_rows):
     model.learn_many(X[:begun], y[:begun])
     wait = getattr(model, "wait", lambda: None)
     wait()
-    begin = time.perf_counter()
-    for at in range(begun, len(y), batch_rows):
-        model.learn_many(X[at : at + batch_rows], y[at : at + batch_rows])
-    wait()
-    return time.perf_counter() - begin
+
+    def learn():
+        for at in range(begun, len(y), batch_rows):
+            model.learn_many(X[at : at + batch_rows], y[at : at + batch_rows])
+        wait()
+
+    return spent_on(learn, model)
 
 
 def run_shape(shape, model, n_workers, stream, batch_rows, **options):
-    """The same on workers; on none: in this process."""
+    """The same on workers; on none: in this process, where options mean nothing."""
     if not n_workers:
         return run_one(model.clone(), stream, batch_rows)
     with shape(model, n_workers, checkpoint_rows=10**9, **options) as spread:
@@ -195,18 +226,26 @@ def run_shape(shape, model, n_workers, stream, batch_rows, **options):
 
 
 def compare(name, run, options, **said):
-    """Seconds of a run with any number of workers, 0 for this process: in turns."""
+    """Seconds of a run with any number of workers, 0 for this process: in turns.
+
+    Where the machine has too few idle cores, those on the wall are too many; those of the busiest
+    process say how fast it may be at most with a core for each.
+    """
     times = {n: [] for n in (0, *options.workers)}
     # so that all runs have the same company
     for _ in range(options.repeats):
         for n, spent in times.items():
             spent.append(run(n))
-    best = {n: min(spent) for n, spent in times.items()}
+    best = {n: min(wall for wall, _ in spent) for n, spent in times.items()}
+    busiest = {n: min(cpu for _, cpu in spent) for n, spent in times.items()}
+    rows = said["rows"]
     say(
         question="speed", shape=name, load=load(), **said,
         seconds={n: round(s, 2) for n, s in best.items()},
+        microseconds_a_row={n: round(1e6 * s / rows, 2) for n, s in best.items()},
         against_local={n: round(best[0] / best[n], 2) for n in options.workers},
         against_one={n: round(best[1] / best[n], 2) for n in options.workers if 1 in best},
+        most_against_local={n: round(busiest[0] / busiest[n], 2) for n in options.workers},
     )
 
 
@@ -223,20 +262,20 @@ def speed(options):
             compare(
                 "KeyedModels",
                 lambda n, size=batch_rows: run_keyed(
-                    stream, prototype, n, size, n_open=options.keys
+                    stream, prototype, n, size, n_open=options.open or options.keys
                 ) if n
                 else run_local(stream, prototype, size),
                 options, batch_rows=batch_rows, rows=options.rows, keys=options.keys,
             )  # fmt: skip
-        if "DataParallel" in options.shapes:
-            for merge_rows in options.merge_rows:
+        for name in options.cases if "DataParallel" in options.shapes else ():
+            model, rows = shared_out(name, stream)
+            # others are never merged
+            for merge_rows in options.merge_rows[: None if isinstance(model, FIXED) else 1]:
                 compare(
-                    "DataParallel",
-                    lambda n, size=batch_rows, rows=merge_rows: run_shape(
-                        DataParallel, NonGreedyTreeClassifier(), n, stream, size,
-                        **({"merge_rows": rows} if n else {}),
-                    ),
-                    options, batch_rows=batch_rows, merge_rows=merge_rows, rows=options.rows,
+                    f"DataParallel of {name}",
+                    lambda n, size=batch_rows, model=model, rows=rows, merge_rows=merge_rows:
+                    run_shape(DataParallel, model, n, rows, size, merge_rows=merge_rows),
+                    options, batch_rows=batch_rows, merge_rows=merge_rows, rows=len(rows[2]),
                 )  # fmt: skip
         if "ShardedForest" in options.shapes:
             compare(
@@ -246,6 +285,28 @@ def speed(options):
                 ),
                 options, batch_rows=batch_rows, rows=options.rows // 10,
             )  # fmt: skip
+
+
+# of models whose rows cost from one microsecond on, on streams of so many rows
+CASES = ["model", "non_greedy", "letter", "soft_wide", "forest"]
+
+
+def shared_out(name, stream):
+    """A model for `DataParallel`, and rows for it: those of a stream, or others."""
+    _, X, y = stream
+    if name == "forest":
+        part = len(y) // 10
+        return ForestClassifier(), (None, X[:part], y[:part])
+    if name == "soft_wide":
+        wide = np.random.default_rng(0).normal(size=(len(y) // 5, 200))
+        return SoftTreeClassifier(), (None, wide, (wide[:, 0] + 0.3 * wide[:, 1] > 0) * 1)
+    if name == "letter":
+        # over and over again
+        data = np.load(Path(os.environ.get("STREAMTREE_DATA", "data")) / "letter.npz")
+        rows = np.arange(len(y) // 2) % len(data["y"])
+        X = data["X"][rows].astype(np.float64)
+        return NonGreedyTreeClassifier(), (None, X, data["y"][rows])
+    return PROTOTYPES[name](), stream
 
 
 def spread_forest():
@@ -271,8 +332,16 @@ def alone(stream, prototype):
 
 
 def differences(models, expected):
-    """How many models have other bytes."""
-    return sum(to_bytes(models.model(key)) != data for key, data in expected.items())
+    """How many models have other bytes; a thousand at a time, for a question takes its way."""
+    n_workers, keys, n = len(models._crew.seats), list(expected), 0
+    for at in range(0, len(keys), 1000):
+        parts = [[] for _ in range(n_workers)]
+        for key in keys[at : at + 1000]:
+            parts[worker_of(key_name(key), n_workers)].append(key)
+        found = models._crew.ask("models", [[key_name(key) for key in part] for part in parts])
+        for part, said in zip(parts, found, strict=True):
+            n += sum(expected[key] != data for key, data in zip(part, said, strict=True))
+    return n
 
 
 def exact(options):
@@ -282,7 +351,7 @@ def exact(options):
     stream = keyed_stream(options.rows, options.keys)
     prototype = PROTOTYPES[options.models[0]]()
     expected = alone(stream, prototype)
-    for n_open in (options.keys, options.open):
+    for n_open in (options.keys, options.open or options.keys // 10):
         with KeyedModels(prototype, 2, n_open=n_open, checkpoint_rows=options.rows // 4) as models:
             begin = time.perf_counter()
             for at in range(0, len(stream[2]), options.batch_rows[-1]):
@@ -313,6 +382,7 @@ def drive(folder, n_rows, n_keys, batch_rows, model, kills, last):
     start_ray()
     stream = keyed_stream(n_rows, n_keys)
     rng = np.random.default_rng(last + 1)
+    begin = time.perf_counter()
     models = KeyedModels(
         PROTOTYPES[model](), 2, n_open=n_keys // 10, folder=folder, checkpoint_rows=n_rows // 10
     )
@@ -324,18 +394,14 @@ def drive(folder, n_rows, n_keys, batch_rows, model, kills, last):
         if number in chosen:
             os.kill(models._crew.pids()[int(rng.integers(2))], signal.SIGKILL)
         models.learn_many(*(part[at : at + batch_rows] for part in stream))
-    if last < 0:
-        models.wait()
-        expected = alone(stream, PROTOTYPES[model]())
-        wrong = differences(models, expected)
-        print(
-            json.dumps({"other_bytes": wrong, "models": len(models), "killed": models.n_restarts})
-        )
-        models.close()
-        return
     models.wait()
-    print(json.dumps({"killed": models.n_restarts}), flush=True)
-    os.kill(os.getpid(), signal.SIGKILL)
+    seconds = round(time.perf_counter() - begin, 1)
+    print(json.dumps({"killed": models.n_restarts, "seconds": seconds}), flush=True)
+    if last >= 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    wrong = differences(models, alone(stream, PROTOTYPES[model]()))
+    print(json.dumps({"other_bytes": wrong, "models": len(models)}))
+    models.close()
 
 
 def kills(options):
@@ -359,6 +425,7 @@ def kills(options):
         say(
             question="kills", rows=options.rows, began=[s["began"] for s in said if "began" in s],
             workers_killed=sum(s.get("killed", 0) for s in said), drivers_killed=2,
+            seconds=[s["seconds"] for s in said if "seconds" in s],
             other_bytes=said[-1]["other_bytes"], models=said[-1]["models"], load=load(),
         )
 
@@ -443,11 +510,17 @@ def simulated(costs, *, rows_a_day, n_keys, n_workers, batch_rows, share_open=0.
     }
 
 
+def batch_cost(prototype, n_batches=500):
+    """Seconds of CPU that a batch of one row takes on its way, the driver or the worker."""
+    start_ray()
+    return run_keyed(keyed_stream(100 + n_batches, 1), prototype, 1, 1)[1] / n_batches
+
+
 def simulate(options):
     n_rows = min(options.rows, 40_000)
-    found = measured_costs(
-        PROTOTYPES[options.models[0]](), n_rows, options.keys, min(10_000, n_rows // 4)
-    )
+    prototype = PROTOTYPES[options.models[0]]()
+    found = measured_costs(prototype, n_rows, options.keys, min(10_000, n_rows // 4))
+    found["batch"] = batch_cost(prototype)
     say(question="costs", model=options.models[0], load=load(), **found)
     # to be held against `speed`
     for batch_rows in options.batch_rows:
@@ -469,11 +542,12 @@ def main(arguments=None):
     )
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--keys", type=int, default=20_000)
-    parser.add_argument("--open", type=int, default=2000)
+    parser.add_argument("--open", type=int, help="models that a worker may have in memory")
     parser.add_argument("--batch-rows", type=int, nargs="+", default=[100, 1000, 10_000])
-    parser.add_argument("--merge-rows", type=int, nargs="+", default=[1000, 10_000])
+    parser.add_argument("--merge-rows", type=int, nargs="+", default=[4000, 20_000])
     shapes = ["KeyedModels", "DataParallel", "ShardedForest"]
     parser.add_argument("--shapes", nargs="+", default=shapes, choices=shapes)
+    parser.add_argument("--cases", nargs="+", default=CASES, choices=CASES)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--models", nargs="+", default=["model"], choices=list(PROTOTYPES))

@@ -34,7 +34,7 @@ def batches(skip):
                 yield new["sensor"], new[["heat", "load", "wind"]], new["output"]
 
 
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
 with KeyedModels(SoftTreeRegressor(), 2, folder="models", checkpoint_rows=2000) as models:
     print(f"from row {models.position} on")
     todo = list(batches(models.position))[: int(sys.argv[1]) if len(sys.argv) > 1 else None]

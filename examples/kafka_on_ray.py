@@ -19,7 +19,7 @@ from streamtree import ModelTreeClassifier
 from streamtree.distributed import KeyedModels
 
 broker = KafkaBroker("localhost:9092", logger=None)
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, configure_logging=False)
+ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
 models = KeyedModels(ModelTreeClassifier(), 2, folder="models", checkpoint_rows=500)
 
 

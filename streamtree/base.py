@@ -89,11 +89,11 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
 
     def _new_core(self) -> Any:
         """An untrained core with the present parameters."""
-        return self._core_of(self._tree_maker())
+        return self._core_maker(self._tree_maker())()
 
     @abc.abstractmethod
-    def _core_of(self, make_tree: Callable[[], Any]) -> Any:
-        """An untrained core over a tree."""
+    def _core_maker(self, make_tree: Callable[[], Any]) -> Callable[[], Any]:
+        """What makes untrained cores, each over a tree of its own."""
 
     def _get_params(self) -> dict[str, Any]:
         """As river's, which reads the signature each time: of many models that costs the most.
@@ -161,7 +161,9 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
             Whether the clone is to know all that was learned.
 
         """
-        clone = super().clone(new_params)
+        # subclasses elsewhere may do more in their constructors
+        is_plain = not new_params and is_public(type(self))
+        clone = self._cloner()() if is_plain else super().clone(new_params)
         if include_attributes:
             snapshot = self.snapshot()
             clone._core.check_state(snapshot)
@@ -171,15 +173,19 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
                     setattr(clone, name, copy.deepcopy(value))
         return clone
 
-    def _cloner(self) -> Callable[[], StreamModel]:
+    def _cloner(self) -> Callable[[], Self]:
         """What makes clones, all with the parameters of now, which are looked at once only."""
-        kind, make_tree = type(self), self._tree_maker()
-        parameters = {name: self.__dict__[name] for name in self._get_params()}
+        kind, make_core = type(self), self._core_maker(self._tree_maker())
+        # estimators among them are to be nobody else's
+        parameters = {
+            name: copy.deepcopy(value) if type(value) is tuple else value
+            for name in parameter_names(kind) or () for value in (self.__dict__[name],)
+        }
 
-        def clone() -> StreamModel:
+        def clone() -> Any:
             model = kind.__new__(kind)
             model.__dict__.update(parameters)
-            model._core = self._core_of(make_tree)
+            model._core = make_core()
             return model
 
         return clone
@@ -335,8 +341,9 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
 class StreamClassifier(StreamModel, base.MiniBatchClassifier):
     """A classifier on dicts, arrays, sparse matrices and frames."""
 
-    def _core_of(self, make_tree: Callable[[], Any]) -> Classifier:
-        return Classifier(make_tree(), max_bytes=self._most_bytes, nominal=self._nominal)
+    def _core_maker(self, make_tree: Callable[[], Any]) -> Callable[[], Classifier]:
+        most_bytes, nominal = self._most_bytes, self._nominal
+        return lambda: Classifier(make_tree(), max_bytes=most_bytes, nominal=nominal)
 
     @property
     def _multiclass(self) -> bool:
@@ -572,11 +579,12 @@ class _NumberModel(StreamModel):
         """Whether a target far out is learned as one at the edge."""
         return True
 
-    def _core_of(self, make_tree: Callable[[], Any]) -> Regressor:
-        return Regressor(
-            make_tree(), several=self._several, shrinks=self._shrinks, is_robust=self._is_robust,
-            make_tree=make_tree, max_bytes=self._most_bytes, nominal=self._nominal,
-        )
+    def _core_maker(self, make_tree: Callable[[], Any]) -> Callable[[], Regressor]:
+        settings = {
+            "several": self._several, "shrinks": self._shrinks, "is_robust": self._is_robust,
+            "max_bytes": self._most_bytes, "nominal": self._nominal,
+        }
+        return lambda: Regressor(make_tree(), make_tree=make_tree, **settings)
 
     def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
         batch = self._batch(X)
@@ -1094,7 +1102,10 @@ def check_max_bytes(value: Any) -> int | None:
     """A bound on memory, None for none."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+    # the frequent type first: to ask an abstract class takes longer than all else
+    if type(value) is not int and (
+        isinstance(value, bool) or not isinstance(value, numbers.Integral)
+    ):
         raise TypeError(
             f"max_bytes must be an integer, a number of bytes, or None; got {type(value).__name__}"
         )
@@ -1138,17 +1149,19 @@ def check_number(
     below: float = math.inf,
 ) -> float:
     """A finite real number within bounds."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+    if type(value) is not float and (
+        isinstance(value, bool) or not isinstance(value, numbers.Real)
+    ):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}")
     number = float(value)
-    bounds = [
-        *([f"at least {at_least:g}"] if at_least > -math.inf else []),
-        *([f"above {above:g}"] if above > -math.inf else []),
-        *([f"at most {at_most:g}"] if at_most < math.inf else []),
-        *([f"below {below:g}"] if below < math.inf else []),
-    ]
     inside = at_least <= number <= at_most and above < number < below
     if not math.isfinite(number) or not inside:
+        bounds = [
+            *([f"at least {at_least:g}"] if at_least > -math.inf else []),
+            *([f"above {above:g}"] if above > -math.inf else []),
+            *([f"at most {at_most:g}"] if at_most < math.inf else []),
+            *([f"below {below:g}"] if below < math.inf else []),
+        ]
         raise ValueError(f"{name} must be {' and '.join(['finite', *bounds])}, got {value!r}")
     return number
 

@@ -64,7 +64,7 @@ class _ExtraTree(StreamTree):
             seed = check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
         return functools.partial(
             ExtraTree, has_numbers=self._has_numbers, seed=seed, stagger=seed * _GOLDEN % 1.0,
-            window_length=length, **self._settings(self._get_params()),
+            window_length=length, **self._settings(self.__dict__),
         )  # fmt: skip
 
     @property

@@ -162,7 +162,7 @@ class _Forest(StreamModel):
         """
         exchange = Exchange(here)
         make_tree: Callable[..., Any] = self._tree_maker()
-        self._core = self._core_of(functools.partial(make_tree, exchange=exchange))
+        self._core = self._core_maker(functools.partial(make_tree, exchange=exchange))()
         return exchange
 
     def _maker_of(self, template: StreamModel) -> Callable[[], Any]:

@@ -244,7 +244,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         check_choice("leaf_model", self.leaf_model, ("majority", "model"))
         if self.seed is not None:
             check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
-        settings = self._settings(self._get_params())
+        settings = self._settings(self.__dict__)
         of_whole = settings.pop("whole", {})
         of_leaves = of_whole.pop("leaves", {})
 

@@ -131,7 +131,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
         leaf_model = check_choice("leaf_model", self.leaf_model, ("adaptive", "softmax"))
         if self.seed is not None:
             check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
-        settings = self._settings(self._get_params())
+        settings = self._settings(self.__dict__)
         leaf_settings = settings.pop("leaves")
 
         def make_tree() -> ModelTree:

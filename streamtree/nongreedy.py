@@ -107,7 +107,7 @@ class _NonGreedyTree(StreamTree):
             )
         return functools.partial(
             ObliqueTree, is_regression=self._is_regression, **fixed,
-            **self._settings(self._get_params()),
+            **self._settings(self.__dict__),
         )
 
     @property

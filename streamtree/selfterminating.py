@@ -71,7 +71,7 @@ class _SelfTerminatingTree(StreamTree):
 
     def _maker_of(self, loss: Loss, leaf_model: LeafModel) -> Callable[[], PredictionTree]:
         penalty = check_choice("penalty", self.penalty, _PENALTIES)
-        settings = self._settings(self._get_params())
+        settings = self._settings(self.__dict__)
         kind = None if leaf_model is LeafModel.PATH else int(leaf_model)
         return functools.partial(new_tree, int(loss), penalty == "linf", kind, **settings)
 

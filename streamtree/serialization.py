@@ -200,11 +200,12 @@ def _made(value: Any) -> Any:
 def _restored(header: dict[str, Any], *, is_trusted: bool = False) -> StreamModel:
     """The model of a file; one that this process made itself may do without the checks."""
     estimator = _checked_estimator(header["class"], header["parameters"])
-    if _n_trees(header["parameters"]) > MOST_TREES:
-        raise ModelFileError(f"its parameters ask for more than {MOST_TREES} trees")
     state = header["state"]
-    if _n_first_nodes(header["parameters"]) > _n_nodes(state):
-        raise ModelFileError("its parameters ask for more nodes than it has")
+    if not is_trusted:
+        if _n_trees(header["parameters"]) > MOST_TREES:
+            raise ModelFileError(f"its parameters ask for more than {MOST_TREES} trees")
+        if _n_first_nodes(header["parameters"]) > _n_nodes(state):
+            raise ModelFileError("its parameters ask for more nodes than it has")
     model = estimator.__new__(estimator)
     for name, value in {**_defaults(estimator), **header["parameters"]}.items():
         model.__dict__[sys.intern(name)] = _made(value)

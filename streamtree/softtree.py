@@ -106,7 +106,7 @@ class _SoftTree(StreamTree):
             is_linear=check_choice("leaf", leaf, ("linear", "constant")) == "linear",
             is_joint=check_choice("update", update, ("all", "newest")) == "all",
             seed=0 if self.seed is None else int(self.seed),
-            **self._settings(self._get_params()),
+            **self._settings(self.__dict__),
         )
 
     @property

@@ -18,7 +18,7 @@ from typing import Any, TypedDict
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
-from streamtree.distributed.worker import Worker
+from streamtree.distributed.worker import Worker, collect_rarely
 
 __all__ = ["Crew", "Options", "WorkerLostError"]
 
@@ -326,6 +326,7 @@ class _Host:
     def __init__(
         self, make_worker: Callable[[str, int], Worker], folder: str, number: int
     ) -> None:
+        collect_rarely()
         self._worker = make_worker(folder, number)
 
     def pid(self) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import Any, Generic, TypeVar, Unpack
 
 import numpy as np
@@ -36,42 +37,44 @@ class KeyedWorker(Worker):
         path = os.path.join(folder, f"worker-{number:04d}.db")
         self.shelf = Shelf(path, self._prototype, n_open)
 
+    def _in_turn(self, names: list[bytes], counts: list[int]) -> Iterator[tuple[int, slice]]:
+        """The keys of a batch by their places, with their rows, as it suits the shelf."""
+        ends = list(itertools.accumulate(counts))
+        for i in self.shelf.in_turn(names):
+            yield i, slice(ends[i] - counts[i], ends[i])
+
     def learn_part(self, part: Any) -> list[Any] | None:
         names, counts, X, y, w, asks = part
-        said: list[Any] = []
-        at = 0
-        failed = None
-        for name, n in zip(names, counts, strict=True):
-            rows = slice(at, at + n)
-            at += n
-            model = self.shelf.to_learn(name)
+        said: list[Any] = [None] * sum(counts) if asks else []
+        failed: dict[int, Exception] = {}
+        for i, rows in self._in_turn(names, counts):
+            model = self.shelf.to_learn(names[i])
             mine = take_rows(X, rows), take_rows(y, rows), None if w is None else w[rows]
             try:
                 if asks:
-                    said += _listed(model.test_then_learn_many(*mine))
+                    said[rows] = _listed(model.test_then_learn_many(*mine))
                 else:
                     model.learn_many(*mine)
             except Exception as error:
                 # the rows of other keys are learned all the same
-                failed = failed or ValueError(f"key {name.decode()}: {error}")
-                said += [None] * (n if asks else 0)
-        if failed is not None:
-            raise failed
+                failed[i] = error
+        if failed:
+            # of several the same at every replay, whatever is in memory then
+            first = min(failed)
+            raise ValueError(f"key {names[first].decode()}: {failed[first]}")
         return said if asks else None
 
     def ask(self, question: str, part: Any) -> Any:
         if question == "predict":
             names, counts, X = part
-            said: list[Any] = []
-            at = 0
-            for name, n in zip(names, counts, strict=True):
-                model = self.shelf.find(name) or self._prototype
-                said += _listed(model.predict_many(take_rows(X, slice(at, at + n))))
-                at += n
+            said: list[Any] = [None] * sum(counts)
+            for i, rows in self._in_turn(names, counts):
+                model = self.shelf.find(names[i]) or self._prototype
+                said[rows] = _listed(model.predict_many(take_rows(X, rows)))
             return said
-        if question == "model":
-            model = self.shelf.find(part)
-            return None if model is None else to_bytes(model)
+        if question == "models":
+            found = map(self.shelf.find, part)
+            return [None if model is None else to_bytes(model) for model in found]
         return {"n_models": len(self.shelf), "n_open": self.shelf.n_open}
 
     def checkpoint(self, position: int) -> None:
@@ -223,7 +226,7 @@ class KeyedModels(Shape, Generic[Model]):
     def model(self, key: Hashable) -> Model | None:
         """A copy of the model of a key, None if there is none."""
         name = key_name(key)
-        data = self._crew.ask_one(worker_of(name, len(self._crew.seats)), "model", name)
+        [data] = self._crew.ask_one(worker_of(name, len(self._crew.seats)), "models", [name])
         return None if data is None else from_bytes(data)
 
     def __len__(self) -> int:

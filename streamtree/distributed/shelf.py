@@ -13,7 +13,7 @@ import os
 import secrets
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from streamtree.base import StreamModel
@@ -59,6 +59,7 @@ class Shelf:
         self._most = n_open
         self._open: OrderedDict[bytes, StreamModel] = OrderedDict()
         self._changed: set[bytes] = set()
+        self._n_used = 0        # since `in_turn`: those at the end of `_open`
         # bytes that this process made need not be checked when it reads them again
         self._key = secrets.token_bytes(32)
         self._file = sqlite3.connect(
@@ -103,11 +104,22 @@ class Shelf:
         ).fetchone()
         return None if row is None else row[0]
 
+    def in_turn(self, names: Sequence[bytes]) -> list[int]:
+        """The places of the names of a batch, those first whose models are in memory.
+
+        Else each would be put aside for one before it, where a batch has more than there is room
+        for. What comes in then takes the place of what came in just before, for those that were
+        there are the ones that most batches have.
+        """
+        self._n_used = 0
+        return sorted(range(len(names)), key=lambda i: names[i] not in self._open)
+
     def find(self, name: bytes) -> StreamModel | None:
         """A model to be asked, None if it was never seen."""
         model = self._open.get(name)
         if model is not None:
             self._open.move_to_end(name)
+            self._n_used += 1
             return model
         data = self._stored(name)
         if data is None:
@@ -124,11 +136,12 @@ class Shelf:
 
     def _keep(self, name: bytes, model: StreamModel) -> StreamModel:
         while len(self._open) >= self._most:
-            idle, other = self._open.popitem(last=False)
+            idle, other = self._open.popitem(last=self._n_used >= len(self._open))
             if idle in self._changed:
                 self._write(idle, other)
                 self._changed.remove(idle)
         self._open[name] = model
+        self._n_used += 1
         return model
 
     def _write(self, name: bytes, model: StreamModel) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import gc
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,16 @@ from typing import Any
 from streamtree.base import StreamModel
 from streamtree.serialization import from_bytes, load_at, to_bytes
 
-__all__ = ["ModelWorker", "SequenceError", "Worker"]
+__all__ = ["ModelWorker", "SequenceError", "Worker", "collect_rarely"]
+
+
+def collect_rarely() -> None:
+    """Let Python look for cycles rarely, in a process of many models, which have none.
+
+    Among thousands of models it takes longer than to make one.
+    """
+    gc.freeze()
+    gc.set_threshold(10_000)
 
 
 class SequenceError(RuntimeError):

@@ -1,4 +1,8 @@
-"""One small Ray cluster for all tests of a process."""
+"""One small Ray cluster for all tests of a process.
+
+To start one takes seconds, so drivers in processes of their own join it, where that they have their
+own is not what is tested.
+"""
 
 import os
 
@@ -7,6 +11,12 @@ import pytest
 # before Ray is imported
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+
+
+@pytest.fixture
+def address(cluster):
+    """Where other drivers find the cluster."""
+    return cluster.get_runtime_context().gcs_address
 
 
 @pytest.fixture(scope="session")

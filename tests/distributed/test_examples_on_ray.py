@@ -1,5 +1,6 @@
 """The examples on Ray, as a user runs them."""
 
+import os
 import re
 import subprocess
 import sys
@@ -9,24 +10,24 @@ import pytest
 
 pytest.importorskip("ray.exceptions", reason="Ray is not installed")
 pytestmark = pytest.mark.slow
-# each starts Ray by itself
-pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(name, folder, *arguments):
+def run(name, folder, *arguments, **environment):
     return subprocess.run(
         [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
         cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, **environment},
     )  # fmt: skip
 
 
-def test_files(tmp_path):
+def test_files(tmp_path, address):
+    # starts Ray by itself
     first = run("files_on_ray", tmp_path, "9")
     assert first.stdout == "from row 0 on\n", first.stderr
     assert first.stderr == "stopped on the way\n"
     # 4,500 rows, a checkpoint every 2,000
-    second = run("files_on_ray", tmp_path)
+    second = run("files_on_ray", tmp_path, RAY_ADDRESS=address)
     assert second.returncode == 0, second.stderr
     found = re.fullmatch(
         r"from row 4000 on\n20 sensors, 6000 rows, error ([\d.]+) of the mean output\n",
@@ -37,7 +38,8 @@ def test_files(tmp_path):
 
 
 def test_kafka(tmp_path):
-    pytest.importorskip("faststream.kafka", reason="FastStream with aiokafka is not installed")
+    for name in ("faststream", "aiokafka"):
+        pytest.importorskip(name, reason="FastStream with aiokafka is not installed")
     done = run("kafka_on_ray", tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "7 models, 1250 messages of 1250\n"

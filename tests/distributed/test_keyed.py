@@ -129,7 +129,7 @@ from support.keyed import batches, stream
 from streamtree import ModelTreeClassifier
 from streamtree.distributed import KeyedModels
 
-ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=80 * 2**20)
+ray.init({address!r}, log_to_driver=False)
 models = KeyedModels(ModelTreeClassifier(), 2, n_open=5, folder={folder!r}, checkpoint_rows=500)
 print(models.position, flush=True)
 keys, X, y = (part[models.position :] for part in stream())
@@ -141,12 +141,13 @@ for number, batch in enumerate(batches(keys, X, y, 100)):
 """
 
 
-def test_a_driver_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path):
+def test_a_driver_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path, address):
     keys, X, y = stream()
     expected, _ = alone(ModelTreeClassifier(), keys, X, y)
     program = DRIVER.format(
-        path=[os.path.dirname(os.path.dirname(__file__))], folder=str(tmp_path / "models"), last=12
-    )
+        path=[os.path.dirname(os.path.dirname(__file__))], folder=str(tmp_path / "models"), last=12,
+        address=address,
+    )  # fmt: skip
     began = []
     for _ in range(2):
         driver = subprocess.Popen(

@@ -93,6 +93,24 @@ def test_a_shelf_gives_back_what_it_was_given(tmp_path):
     assert small.n_open == 2
 
 
+def test_models_that_are_in_memory_come_first_and_stay(tmp_path):
+    shelf = Shelf(tmp_path / "shelf", ModelTreeClassifier(), 3)
+    names = [b"%d" % i for i in range(6)]
+    assert shelf.in_turn(names) == [0, 1, 2, 3, 4, 5]
+    for name in names[3:]:
+        shelf.to_learn(name)
+    turns = shelf.in_turn(names)
+    assert turns == [3, 4, 5, 0, 1, 2]
+    for i in turns:
+        shelf.to_learn(names[i])
+    # those that came in took each other's place
+    assert shelf.in_turn(names) == [2, 3, 4, 0, 1, 5]
+    # who is no part of a batch goes first
+    shelf.find(names[0])
+    assert shelf.in_turn(names) == [0, 2, 4, 1, 3, 5]
+    assert (shelf.n_open, len(shelf)) == (3, 6)
+
+
 def test_a_shelf_keeps_its_last_two_checkpoints(tmp_path):
     X, y = blobs(400, 3, features=3, spread=2.0)
     names = [b"%d" % i for i in np.random.default_rng(1).integers(10, size=400)]
@@ -165,11 +183,11 @@ def test_a_batch_is_learned_once_or_refused(tmp_path):
     part = [b"a"], [2], np.ones((2, 2)), np.array([0, 1]), None, False
     assert worker.learn(0, 5, part) == (None, None)
     assert worker.position == 5
-    before = worker.ask("model", b"a")
+    before = worker.ask("models", [b"a"])
     for first, problem in ((0, "learned already"), (4, "learned already"), (6, "leave a gap")):
         with pytest.raises(SequenceError, match=problem):
             worker.learn(first, 5, part)
-    assert (worker.position, worker.ask("model", b"a")) == (5, before)
+    assert (worker.position, worker.ask("models", [b"a"])) == (5, before)
     worker.learn(5, 2, part)
     assert worker.position == 7
 
@@ -185,3 +203,13 @@ def test_an_error_is_that_of_its_key(tmp_path):
     assert worker.position == 4
     assert worker.ask("count", None)["n_models"] == 2
     assert worker.shelf.find(b"b").labels == [1]
+
+
+def test_of_several_errors_the_first_is_told_whatever_is_in_memory(tmp_path):
+    worker = KeyedWorker(
+        str(tmp_path), 0, prototype=to_bytes(ModelTreeClassifier()), n_open=1
+    )
+    X, y = np.ones((2, 1)), np.array([None, None], dtype=object)
+    worker.learn(0, 1, ([b"b"], [1], X[:1], np.array([1]), None, False))
+    _, error = worker.learn(1, 2, ([b"a", b"b"], [1, 1], X, y, None, True))
+    assert "key a: " in str(error)

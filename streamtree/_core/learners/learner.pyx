@@ -483,7 +483,8 @@ cdef class Learner:
         tree.bind(self.intake.context)
         self.tree = tree
         self.intake.own.forget_answers()
-        self.intake.spare.forget_answers()
+        if self.intake.spare is not None:
+            self.intake.spare.forget_answers()
         return 0
 
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1:

@@ -25,6 +25,7 @@ from streamtree._core.splits.scoretest cimport Residuals
 from streamtree._core.store.budget cimport (
     bytes_allowed, counted, counted_room, counted_zeros, give_back, has_room, spacious,
 )
+from streamtree._core.store.state cimport export_floats
 from streamtree._core.store.tables cimport (
     TableExport, import_table, map_bytes, map_find, map_put, table_bytes, table_find, table_free,
     table_insert,
@@ -648,15 +649,6 @@ cdef void weigh(ModelState* state) noexcept nogil:
     )
 
 
-cdef object floats(const float* values, Py_ssize_t n):
-    cdef Py_ssize_t i
-    copied = np.empty(n, dtype=np.float32)
-    cdef float[::1] view = copied
-    for i in range(n):
-        view[i] = values[i]
-    return copied
-
-
 cdef dict exported_state(const ModelState* state):
     cdef TableExport rest = TableExport(1)
     cdef int32_t k
@@ -666,8 +658,8 @@ cdef dict exported_state(const ModelState* state):
     for k in range(state.n_classes):
         classes[k] = state.classes[k]
     return {
-        "classes": classes, "losses": floats(state.losses, EXPERTS),
-        "shares": floats(state.shares, EXPERTS), **exported_model(&state.model),
+        "classes": classes, "losses": export_floats(state.losses, EXPERTS),
+        "shares": export_floats(state.shares, EXPERTS), **exported_model(&state.model),
         "bayes": exported_bayes(state.bayes) if state.bayes != NULL else None,
         "rest": {"keys": weights["keys"], "weights": weights["records"][:, 0].copy()},
         "rest_weight": state.rest_weight, "rest_class": state.rest_class,

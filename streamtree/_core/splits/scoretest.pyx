@@ -9,10 +9,11 @@ have the same mean on both.
 cimport cython
 from libc.math cimport HUGE_VAL, sqrt
 from libc.stdint cimport int32_t, uint32_t, uint64_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.kernels.significance cimport chi_squared_z, level_of_look, normal_quantile
+from streamtree._core.store.state cimport export_floats
 from streamtree._core.stream.encoding cimport KNOTS, encoded_value
 from streamtree._core.stream.row cimport EncodedRow, Row, View
 from streamtree._core.stream.scales cimport n_shown
@@ -289,26 +290,25 @@ cdef double score_test(
 # ----------------------------------------------------------------------------------- state
 
 
-cdef object floats(const float* values, Py_ssize_t n):
-    return np.asarray(<const float[:n]> values).copy() if n else np.empty(0, dtype=np.float32)
-
-
 cdef dict exported_search(const SplitSearch* search):
     cdef const Candidate* candidate
     cdef int m
     columns = np.empty(search.n, dtype=np.int32)
     numbers = np.empty((search.n, 2 + 2 * BUCKETS), dtype=np.float32)
+    cdef int32_t[::1] columns_view = columns
+    cdef float[:, ::1] view = numbers
     for m in range(search.n):
         candidate = &search.candidates[m]
-        columns[m] = candidate.column
-        numbers[m, 0] = candidate.threshold
-        numbers[m, 1] = candidate.weight
-        numbers[m, 2:2 + BUCKETS] = floats(candidate.sums, BUCKETS)
-        numbers[m, 2 + BUCKETS:] = floats(candidate.squares, BUCKETS)
+        columns_view[m] = candidate.column
+        view[m, 0] = candidate.threshold
+        view[m, 1] = candidate.weight
+        memcpy(&view[m, 2], candidate.sums, BUCKETS * sizeof(float))
+        memcpy(&view[m, 2 + BUCKETS], candidate.squares, BUCKETS * sizeof(float))
     return {
         "rows": search.rows, "watched": search.watched, "next_look": search.next_look,
-        "looks": search.looks, "sums": floats(search.sums, BUCKETS),
-        "squares": floats(search.squares, BUCKETS), "products": floats(search.products, PAIRS),
+        "looks": search.looks, "sums": export_floats(search.sums, BUCKETS),
+        "squares": export_floats(search.squares, BUCKETS),
+        "products": export_floats(search.products, PAIRS),
         "columns": columns, "candidates": numbers,
     }
 

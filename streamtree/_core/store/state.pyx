@@ -29,6 +29,15 @@ cdef object export_records(const void* first, Py_ssize_t stride, Py_ssize_t n, o
     return records
 
 
+cdef object export_floats(const float* values, Py_ssize_t n):
+    """n numbers as an array of shape (n,)."""
+    numbers = np.empty(n, dtype=np.float32)
+    cdef float[::1] out = numbers
+    if n:
+        memcpy(&out[0], values, n * sizeof(float))
+    return numbers
+
+
 cdef int import_records(void* first, Py_ssize_t stride, object records) except -1:
     """Write records of `export_records` over structs that lie `stride` bytes apart."""
     cdef Py_ssize_t i, n = len(records), size = records.itemsize

@@ -106,6 +106,7 @@ cdef int32_t* table_sorted_slots(
 
 cdef class TableExport:
     cdef int _width
+    cdef list _starts
     cdef list _keys
     cdef list _records
     cdef list _capacities

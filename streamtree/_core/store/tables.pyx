@@ -379,6 +379,7 @@ cdef class TableExport:
 
     def __cinit__(self, int width):
         self._width = width
+        self._starts = [0]
         self._keys = []
         self._records = []
         self._capacities = []
@@ -403,16 +404,15 @@ cdef class TableExport:
             )
         finally:
             free(slots)
+        self._starts.append(self._starts[len(self._capacities)] + count)
         self._records.append(records)
         self._capacities.append(-table.capacity if table.keys == NULL else table.capacity)
         return 0
 
     def arrays(self):
         """A dict of `starts`, `keys`, `records` and `capacities`."""
-        starts = np.zeros(len(self._keys) + 1, dtype=np.int64)
-        np.cumsum([len(keys) // sizeof(int32_t) for keys in self._keys], out=starts[1:])
         return {
-            "starts": starts,
+            "starts": np.array(self._starts, dtype=np.int64),
             "keys": np.frombuffer(bytearray().join(self._keys), dtype=np.int32),
             "records": np.frombuffer(bytearray().join(self._records)).reshape(-1, self._width),
             "capacities": np.array(self._capacities, dtype=np.int32),

@@ -26,7 +26,7 @@ cdef class Workspace:
     cdef Scratch* scratch       # the first of several where there are members of an ensemble
     cdef Py_ssize_t n_scratches
     cdef size_t memo_bytes
-    cdef list _memo_sizes
+    cdef list _scratches
     cdef bint _has_memos
     cdef int views
     cdef Py_ssize_t capacity
@@ -51,7 +51,7 @@ cdef class Intake:
     cdef list scratches         # of a workspace, see Tree.scratches
     cdef readonly ModelLock lock
     cdef Workspace own          # of whoever learns, and of single predictions
-    cdef Workspace spare        # of rows as they are known before they are learned
+    cdef Workspace spare        # of rows as they are known before they are learned, None at first
     cdef bint _is_reading
     cdef bint _own_was_last     # `own` has the views of the dict that was read last
     cdef uint64_t _version      # grows whenever a row may look different from before

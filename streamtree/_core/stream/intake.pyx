@@ -46,12 +46,14 @@ cdef class Workspace:
         cdef Py_ssize_t i
         self.raw, self.incoming = RowBuffer(), RowBuffer()
         self.listed, self.standard = RowBuffer(), RowBuffer()
-        self.encoder = RowEncoder(context)
-        self.table = RowTable(context)
+        if views & ENCODED:
+            self.encoder = RowEncoder(context)
+        if views & TABLE:
+            self.table = RowTable(context)
         self.views = views
         self.scratch = <Scratch*> zeroed(len(scratches) * sizeof(Scratch))
         self.n_scratches = len(scratches)
-        self._memo_sizes = [memo_size for _, memo_size in scratches]
+        self._scratches = scratches
         for i in range(self.n_scratches):
             self.scratch[i].views = scratches[i][0]
 
@@ -79,9 +81,13 @@ cdef class Workspace:
         for i in range(self.n_scratches):
             if self.scratch[i].views & ENCODED:
                 total += self.capacity * PARTS * (3 * sizeof(int32_t) + sizeof(float))
+        if self.encoder is not None:
+            total += self.encoder.n_bytes()
+        if self.table is not None:
+            total += self.table.n_bytes()
         return (
-            total + self.encoder.n_bytes() + self.table.n_bytes() + self.raw.n_bytes()
-            + self.incoming.n_bytes() + self.listed.n_bytes() + self.standard.n_bytes()
+            total + self.raw.n_bytes() + self.incoming.n_bytes() + self.listed.n_bytes()
+            + self.standard.n_bytes()
         )
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil:
@@ -109,7 +115,7 @@ cdef class Workspace:
         cdef Py_ssize_t i
         cdef size_t size
         for i in range(self.n_scratches):
-            size = self._memo_sizes[i]
+            size = self._scratches[i][1]
             if size and self.scratch[i].memo == NULL:
                 self.scratch[i].memo = zeroed(size)
                 self.memo_bytes += size
@@ -189,15 +195,13 @@ cdef class Intake:
         self.context.add_columns()
         self.context.n_columns = <int32_t> len(self.features.names)
         self.context.n_labels = self.labels.size
-        self.own, self.spare = self.workspace(), self.workspace()
+        self.own = self.workspace()
         self._version = 1
 
     cdef size_t n_bytes(self) noexcept nogil:
         """Names with what goes with a column, labels, and room for the row at hand."""
-        return (
-            self.own.n_bytes() + self.spare.n_bytes() + self.features.n_bytes()
-            + self.labels.n_bytes()
-        )
+        cdef size_t total = self.own.n_bytes() + self.features.n_bytes() + self.labels.n_bytes()
+        return total + (self.spare.n_bytes() if self.spare is not None else 0)
 
     cdef int bound(self, names, labels, n_labels, n_at_once) except -1:
         """Set how many bytes names may take, and labels, and how many these may be.
@@ -316,6 +320,10 @@ cdef class Intake:
         """Make what was read in `spare` as it is before it is learned: without new columns."""
         cdef Py_ssize_t i, n = 0
         cdef int32_t column
+        if self.spare is None:
+            # few models ever need one, and models may be many
+            with gil:
+                self.spare = self.workspace()
         self.spare.incoming.reserve(workspace.incoming.n)
         for i in range(workspace.incoming.n):
             column = workspace.incoming.columns[i]

@@ -110,6 +110,14 @@ cdef struct LabelNode:
     int32_t by_means        # whether the labels of its sides were arranged by means
 
 
+cdef LabelRecord _blank_label
+cdef LabelNode _blank_node
+memset(&_blank_label, 0, sizeof(LabelRecord))
+memset(&_blank_node, 0, sizeof(LabelNode))
+RECORDS = np.asarray(<LabelRecord[:1]> &_blank_label).dtype
+STATS = np.asarray(<LabelNode[:1]> &_blank_node).dtype
+
+
 cdef struct Node:
     AdditiveModel test      # of the side
     AdditiveModel model     # of the labels of a group
@@ -1091,19 +1099,13 @@ cdef class LabelTree(Tree):
 
     def _stats(self):
         """The statistics of all nodes as a record array of shape (n_nodes,)."""
-        cdef LabelNode blank
-        cdef LabelNode[::1] view = <LabelNode[:1]> &blank
-        return export_records(
-            &self.nodes[0].stats, sizeof(Node), self.links.size, np.asarray(view).dtype
-        )
+        return export_records(&self.nodes[0].stats, sizeof(Node), self.links.size, STATS)
 
     def _label_records(self):
         """What is known of every label, as a record array of shape (n_labels,)."""
-        cdef LabelRecord blank
-        cdef LabelRecord[::1] view = <LabelRecord[:1]> &blank
         self._reserve_records(self.context.n_labels)
         return export_records(
-            self.records, sizeof(LabelRecord), self.context.n_labels, np.asarray(view).dtype
+            self.records, sizeof(LabelRecord), self.context.n_labels, RECORDS
         )
 
     def _label_sums(self):

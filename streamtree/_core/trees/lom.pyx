@@ -88,6 +88,11 @@ cdef struct LomNode:
     int32_t n_classes           # classes met by the last test
 
 
+cdef LomNode _blank
+memset(&_blank, 0, sizeof(LomNode))
+STATS = np.asarray(<LomNode[:1]> &_blank).dtype
+
+
 cdef struct Node:
     # a visit needs the first cache line of the two and the table that it points to
     Table model                 # column -> weight, sum of squared gradients
@@ -731,11 +736,7 @@ cdef class LomTree(Tree):
 
     def _stats(self):
         """The statistics of all nodes as a record array of shape (n_nodes,)."""
-        cdef LomNode blank
-        cdef LomNode[::1] view = <LomNode[:1]> &blank
-        return export_records(
-            &self.nodes[0].stats, sizeof(Node), self.tree.size, np.asarray(view).dtype
-        )
+        return export_records(&self.nodes[0].stats, sizeof(Node), self.tree.size, STATS)
 
     cdef dict outline(self):
         cdef int32_t node

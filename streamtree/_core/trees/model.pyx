@@ -42,6 +42,11 @@ cdef struct ModelNode:
     int32_t unused          # keeps the struct free of hidden padding
 
 
+cdef ModelNode _blank
+memset(&_blank, 0, sizeof(ModelNode))
+STATS = np.asarray(<ModelNode[:1]> &_blank).dtype
+
+
 cdef struct Node:
     ModelNode stats
     SplitSearch* search     # of a leaf
@@ -271,15 +276,11 @@ cdef class ModelTree(Tree):
     cdef dict outline(self):
         cdef int32_t node, size = self.links.size
         cdef TableExport classes = TableExport(1)
-        cdef ModelNode blank
-        cdef ModelNode[::1] view = <ModelNode[:1]> &blank
         for node in range(size):
             classes.add(&self.nodes[node].classes)
         return {
             "links": self.links.state(),
-            "nodes": export_records(
-                &self.nodes[0].stats, sizeof(Node), size, np.asarray(view).dtype
-            ),
+            "nodes": export_records(&self.nodes[0].stats, sizeof(Node), size, STATS),
             "classes": classes.arrays(),
         }
 

@@ -23,6 +23,11 @@ cdef enum:
     ORDERED_LABELS = 8
 
 
+cdef NodeRecord _blank
+memset(&_blank, 0, sizeof(NodeRecord))
+RECORDS = np.asarray(<NodeRecord[:1]> &_blank).dtype
+
+
 @cython.final
 cdef class ExtraNodes:
     """Node 0 is the root; the two children of a node come after it, side by side.
@@ -284,10 +289,8 @@ cdef class ExtraNodes:
 
     cdef dict state(self):
         cdef int32_t node, n, n_labels = 0, n_kept = 0
-        cdef NodeRecord blank
-        cdef NodeRecord[::1] view = <NodeRecord[:1]> &blank
-        records = np.empty(self.size, dtype=np.asarray(view).dtype)
-        view = records
+        records = np.empty(self.size, dtype=RECORDS)
+        cdef NodeRecord[::1] view = records
         for node in range(self.size):
             view[node] = self._record(node)
             n_labels += self.nodes[node].n_labels

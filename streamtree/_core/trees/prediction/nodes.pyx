@@ -33,6 +33,11 @@ cdef double REFRESH_GROWTH = 1.0625
 cdef double RARE_COUNT = 16.0
 
 
+cdef Node _blank
+memset(&_blank, 0, sizeof(Node))
+NODES = np.asarray(<Node[:1]> &_blank).dtype
+
+
 cdef class PredictionNodes(Tree):
     """Nodes in a flat array, children after their parents."""
 
@@ -397,9 +402,7 @@ cdef class PredictionNodes(Tree):
 
     cdef dict state(self):
         """Nodes, counts and values as arrays; the links follow from parents and keys."""
-        cdef Node blank
         cdef int32_t node, i, width = 3 if self.loss == SQUARED else self.n_labels
-        memset(&blank, 0, sizeof(Node))
         counts, values = np.empty((self.size, width)), np.empty((self.size, width))
         parents = np.empty(self.size, dtype=np.int32)
         cdef double[:, ::1] counts_view = counts, values_view = values
@@ -409,9 +412,7 @@ cdef class PredictionNodes(Tree):
             for i in range(width):
                 counts_view[node, i] = self.counts_of(node)[i]
                 values_view[node, i] = self.values_of(node)[i]
-        nodes = export_records(
-            self.nodes, sizeof(Node), self.size, np.asarray(<Node[:1]> &blank).dtype
-        )
+        nodes = export_records(self.nodes, sizeof(Node), self.size, NODES)
         return {"nodes": nodes, "parents": parents, "counts": counts, "values": values}
 
     cdef int take_state(self, dict state) except -1:
