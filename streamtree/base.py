@@ -176,10 +176,9 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
     def _cloner(self) -> Callable[[], Self]:
         """What makes clones, all with the parameters of now, which are looked at once only."""
         kind, make_core = type(self), self._core_maker(self._tree_maker())
-        # estimators among them are to be nobody else's
+        # sets and estimators among them are to be nobody else's
         parameters = {
-            name: copy.deepcopy(value) if type(value) is tuple else value
-            for name in parameter_names(kind) or () for value in (self.__dict__[name],)
+            name: copy.deepcopy(self.__dict__[name]) for name in parameter_names(kind) or ()
         }
 
         def clone() -> Any:
