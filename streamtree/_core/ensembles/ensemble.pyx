@@ -17,7 +17,9 @@ from streamtree._core.store.budget cimport Budget, Ledger, begin_counting, end_c
 from streamtree._core.store.memory cimport zeroed
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.crew cimport Crew
-from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
+from streamtree._core.stream.row cimport (
+    Example, Prediction, Row, Scratch, remember, remembers,
+)
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
@@ -233,7 +235,7 @@ cdef class Ensemble(Tree):
         """Let all members say what a row is, unless it was asked last; and pool that."""
         cdef Py_ssize_t m
         cdef Prediction said
-        if scratch.memo_owner == <const void*> self and scratch.memo_serial == row.serial:
+        if remembers(scratch, <const void*> self, row):
             return 0
         for m in range(self.n_members):
             if not self.is_here[m]:
@@ -243,8 +245,7 @@ cdef class Ensemble(Tree):
             (<Tree> self.trees[m]).predict(row, &scratch[self.places[m]], &said)
             self.prepare(said.shares)
         self.pool_all(scratch)
-        scratch.memo_owner = <const void*> self
-        scratch.memo_serial = row.serial
+        remember(scratch, <const void*> self, row)
         return 0
 
     cdef int begin(self, const Row* row, const Example* example,
@@ -293,9 +294,7 @@ cdef class Ensemble(Tree):
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
-        cdef bint is_asked = (
-            scratch.memo_owner == <const void*> self and scratch.memo_serial == row.serial
-        )
+        cdef bint is_asked = remembers(scratch, <const void*> self, row)
         cdef Lesson lesson = Lesson(row, example, scratch, out != NULL and not is_asked)
         self.begin(row, example, scratch)
         self.teach(&lesson)

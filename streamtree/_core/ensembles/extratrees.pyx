@@ -6,13 +6,11 @@ from libc.stdint cimport int32_t
 from streamtree._core.ensembles.ensemble cimport Ensemble, MeanPool
 from streamtree._core.store.budget cimport bytes_allowed
 from streamtree._core.stream.context cimport Context
-from streamtree._core.stream.row cimport Example, Row, Scratch
+from streamtree._core.stream.row cimport Example, Row, Scratch, remember, remembers
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport IDLE
 from streamtree._core.trees.extra.nodes cimport ROOT, ExtraNode, descend_together
-from streamtree._core.trees.extra.tree cimport (
-    ExtraTree, bytes_of_each, left_of, remember_leaf, remembers_leaf,
-)
+from streamtree._core.trees.extra.tree cimport ExtraTree, bytes_of_each, left_of
 
 from streamtree._core.stream.window import check_window
 
@@ -64,9 +62,8 @@ cdef class ExtraTrees(MeanPool):
         cdef const ExtraNode* nodes[SIDE_BY_SIDE]
         cdef int32_t leaves[SIDE_BY_SIDE]
         cdef Py_ssize_t first = 0, i, n
-        if self.n_members and remembers_leaf(
-            <ExtraTree> self.trees[0], row, &scratch[self.places[0]]
-        ):
+        cdef Scratch* place
+        if self.n_members and remembers(&scratch[self.places[0]], self.trees[0], row):
             return
         while first < self.n_members:
             n = min(self.n_members - first, <Py_ssize_t> SIDE_BY_SIDE)
@@ -75,10 +72,9 @@ cdef class ExtraTrees(MeanPool):
                 leaves[i] = ROOT
             descend_together(nodes, leaves, n, row.table)
             for i in range(n):
-                remember_leaf(
-                    <ExtraTree> self.trees[first + i], row, leaves[i],
-                    &scratch[self.places[first + i]],
-                )
+                place = &scratch[self.places[first + i]]
+                remember(place, self.trees[first + i], row)
+                place.memo_node = leaves[i]
             first += n
 
     cdef int ask(self, const Row* row, Scratch* scratch) noexcept nogil:

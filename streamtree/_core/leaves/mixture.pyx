@@ -30,7 +30,9 @@ from streamtree._core.store.tables cimport (
     TableExport, import_table, map_bytes, map_find, map_put, table_bytes, table_find, table_free,
     table_insert,
 )
-from streamtree._core.stream.row cimport ENCODED, Example, Prediction, Row, Scratch
+from streamtree._core.stream.row cimport (
+    ENCODED, Example, Prediction, Row, Scratch, remember, remembers,
+)
 from streamtree._core.stream.scales cimport ColumnScale
 
 import numpy as np
@@ -171,13 +173,9 @@ cdef class MixtureLeaves(LeafModels):
                                 Scratch* scratch) noexcept nogil:
         """What the experts of a leaf say of a row; if it was asked last, it is there already."""
         cdef ExpertOutputs* outputs = <ExpertOutputs*> scratch.memo
-        if (
-            scratch.memo_owner == <const void*> self and scratch.memo_serial == row.serial
-            and outputs.node == node and row.serial
-        ):
+        if remembers(scratch, <const void*> self, row) and outputs.node == node:
             return outputs
-        scratch.memo_owner = <const void*> self
-        scratch.memo_serial = row.serial
+        remember(scratch, <const void*> self, row)
         outputs.node = node
         outputs.place = -1
         self.look_at(&outputs.common, row, scratch, 0)

@@ -43,7 +43,7 @@ cdef struct Row:
     View standard
     EncodedRow encoded
     const float* table  # by column, in single precision: NaN where missing
-    uint64_t serial     # never that of another row
+    uint64_t serial     # never that of another row; 0 for one that was kept
 
 
 cdef struct Example:
@@ -78,6 +78,18 @@ cdef struct Scratch:
     double* shares
     double* pooled      # the same for what an ensemble makes of its members'
     void* crew          # a Crew that shares what is to be learned of a row; NULL: there is none
+
+
+cdef inline bint remembers(const Scratch* scratch, const void* owner,
+                           const Row* row) noexcept nogil:
+    """Whether the memo is about a row; rows that were kept have no number of their own."""
+    return scratch.memo_owner == owner and scratch.memo_serial == row.serial and row.serial != 0
+
+
+cdef inline void remember(Scratch* scratch, const void* owner,
+                          const Row* row) noexcept nogil:
+    """Let the memo be about a row."""
+    scratch.memo_owner, scratch.memo_serial = owner, row.serial
 
 
 cdef inline void describe(View* view) noexcept nogil:

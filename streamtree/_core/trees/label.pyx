@@ -1163,9 +1163,9 @@ cdef class LabelTree(Tree):
             self._reserve_sums(n_labels)
             sums = np.ascontiguousarray(state["sums"])
             memcpy(self.sums, &sums[0, 0], n_labels * SKETCH * sizeof(float))
-        self.lead, self.differing, self.compared, self.mean_norm, self.rows, self.hand = (
-            state["numbers"].tolist()
-        )
+        *numbers, hand = state["numbers"].tolist()
+        self.lead, self.differing, self.compared, self.mean_norm, self.rows = numbers
+        self.hand = int(hand)
         self.has_groups = state["has_groups"]
         self.is_settled = state["is_settled"]
         if state["whole"]:

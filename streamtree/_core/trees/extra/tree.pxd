@@ -44,19 +44,6 @@ cdef class ExtraTree(Tree):
     cdef list _kept_below(self, int32_t node)
 
 
-cdef inline bint remembers_leaf(ExtraTree tree, const Row* row,
-                                const Scratch* scratch) noexcept nogil:
-    """Whether the leaf of a row is known, from when it was predicted."""
-    return scratch.memo_owner == <const void*> tree and scratch.memo_serial == row.serial
-
-
-cdef inline void remember_leaf(ExtraTree tree, const Row* row, int32_t leaf,
-                               Scratch* scratch) noexcept nogil:
-    """Until the tree learns."""
-    scratch.memo_owner, scratch.memo_serial = <const void*> tree, row.serial
-    scratch.memo_node = leaf
-
-
 cdef inline size_t left_of(size_t most, size_t taken) noexcept nogil:
     """What is left of a bound."""
     return most - taken if most > taken else 0

@@ -9,7 +9,7 @@ from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport bytes_allowed
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport (
-    LISTED, TABLE, Example, Prediction, Row, Scratch,
+    LISTED, TABLE, Example, Prediction, Row, Scratch, remember, remembers,
 )
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport GROWING, IDLE, Growth
@@ -121,8 +121,9 @@ cdef class ExtraTree(Tree):
 
     cdef int32_t _leaf_of(self, const Row* row, Scratch* scratch) noexcept nogil:
         """As `leaf`, remembered until the tree learns."""
-        if not remembers_leaf(self, row, scratch):
-            remember_leaf(self, row, self.nodes.descend(ROOT, row.table), scratch)
+        if not remembers(scratch, <const void*> self, row):
+            remember(scratch, <const void*> self, row)
+            scratch.memo_node = self.nodes.descend(ROOT, row.table)
         return scratch.memo_node
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
