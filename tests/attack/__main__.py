@@ -5,7 +5,9 @@ import faulthandler
 import importlib
 import time
 
-ATTACKS = ("streams", "malformed", "files", "kills", "interrupts", "crowds", "soak")
+ATTACKS = (
+    "streams", "malformed", "files", "kills", "interrupts", "crowds", "shortage", "soak",
+)  # fmt: skip
 
 if __name__ == "__main__":
     faulthandler.enable()

@@ -60,6 +60,7 @@ cdef class Learner:
     cdef int end_batch(self, RowSource source) except -1
     cdef int begin_growing(self) except -1
     cdef int forget(self, Tree tree) except -1
+    cdef int take_back(self) except -1
     cdef int replace_tree(self, Tree tree) except -1
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1
 

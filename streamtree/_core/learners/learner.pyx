@@ -214,6 +214,13 @@ cdef class Learner:
         self.intake.context.n_columns = self.intake.scaler.size
         self.intake.lock.end_learning()
 
+    cdef int take_back(self) except -1:
+        """After an error: forget the columns and the label that the tree has not met."""
+        self.intake.forget_columns(self.intake.scaler.n_born)
+        if self.intake.labels.size > self.intake.context.n_labels:
+            self.intake.labels.undo()
+        return 0
+
     @property
     def features(self):
         """The index of the features."""
@@ -268,8 +275,10 @@ cdef class Learner:
             if out != NULL:
                 self.foretell_before(workspace, example, out)
                 out = NULL
-            self.intake.context.n_labels = example.label + 1
         self.intake.make_counted(workspace, is_there)
+        if is_new:
+            workspace.reserve_shares(example.label + 1)
+            self.intake.context.n_labels = example.label + 1
         return self.tree.learn(&workspace.row, example, workspace.scratch, out)
 
     cdef int look_only(self, Workspace workspace, bint zeros_implied,
@@ -668,14 +677,13 @@ cdef class Classifier(Learner):
             if example.label >= 0:
                 self.tree.expect(example.label)
             if intake.has_new_names():
-                try:
-                    intake.commit(intake.own.incoming)
-                except BaseException:
-                    intake.labels.undo()
-                    raise
+                intake.commit(intake.own.incoming)
             if example.label >= 0:
                 self.tree.approach(example.label)
             return self.learn(intake.own, &example, False, NULL)
+        except BaseException:
+            self.take_back()
+            raise
         finally:
             self.end_learning()
 
@@ -726,6 +734,9 @@ cdef class Classifier(Learner):
                 labels[:self.rows_learned],
                 weights if weights is None else weights[:self.rows_learned],
             )
+            if self.intake.labels.size < self.intake.context.n_labels:
+                # the row at which memory ran out: the tree has met its label
+                self._numbered(labels[self.rows_learned:self.rows_learned + 1], None)
             error.rows_learned = self.rows_learned
             raise
         finally:
@@ -1044,6 +1055,9 @@ cdef class Regressor(Learner):
             example.label = -1
             example.targets = &target[0]
             return self.learn(intake.own, &example, False, NULL)
+        except BaseException:
+            self.take_back()
+            raise
         finally:
             self.end_learning()
 

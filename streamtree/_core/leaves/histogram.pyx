@@ -191,9 +191,14 @@ cdef class HistogramLeaves(LeafModels):
 
     cdef int add_model(self, int32_t node) except -1 nogil:
         """A new model for a node that has statistics."""
-        self.models[node] = <LinearModel*> counted_zeros(sizeof(LinearModel))
-        if self.has_linear:
-            self.resize(self.models[node], 0, self.width_for(node))
+        cdef LinearModel* model = <LinearModel*> counted_zeros(sizeof(LinearModel))
+        try:
+            if self.has_linear:
+                self.resize(model, 0, self.width_for(node))
+            self.models[node] = model
+        finally:
+            if self.models[node] == NULL:
+                free_model(model)
         return 0
 
     cdef int32_t width_for(self, int32_t node) noexcept nogil:
@@ -217,10 +222,11 @@ cdef class HistogramLeaves(LeafModels):
 
     cdef int resize(self, LinearModel* model, int32_t capacity, int32_t width) except -1 nogil:
         """Give a model room for so many columns and outputs."""
-        cdef double* records = <double*> counted_zeros(
-            <size_t> (capacity + 1) * 2 * width * sizeof(double)
-        )
+        cdef double* records
         cdef int32_t i, old = model.width
+        if capacity > model.capacity:
+            model.columns = <int32_t*> counted(model.columns, capacity * sizeof(int32_t))
+        records = <double*> counted_zeros(<size_t> (capacity + 1) * 2 * width * sizeof(double))
         for i in range(model.n + 1 if model.records != NULL else 0):
             memcpy(&records[<size_t> i * 2 * width], &model.records[<size_t> i * 2 * old],
                    old * sizeof(double))
@@ -228,8 +234,6 @@ cdef class HistogramLeaves(LeafModels):
                    &model.records[(<size_t> i * 2 + 1) * old], old * sizeof(double))
         give_back(model.records)
         model.records = records
-        if capacity > model.capacity:
-            model.columns = <int32_t*> counted(model.columns, capacity * sizeof(int32_t))
         model.capacity = capacity
         model.width = width
         return 0
@@ -571,15 +575,15 @@ cdef class HistogramLeaves(LeafModels):
         cdef const LinearModel* model = self.models[node]
         cdef int32_t i, n = 0
         if self.has_linear:
-            n = model.width
-            if self.of_labels:
-                n = min(n, self.statistics.nodes[node].n_sums)
+            n = self.statistics.nodes[node].n_sums if self.of_labels else model.width
         columns = np.array([model.columns[i] for i in range(model.n)], dtype=np.int32)
         records = np.zeros((model.n + 1, 2, n))
         if self.has_linear:
             shape = (model.n + 1, 2, model.width)
             size = (model.n + 1) * 2 * model.width
-            records = np.asarray(<double[:size]> model.records).reshape(shape)[:, :, :n]
+            here = np.asarray(<double[:size]> model.records).reshape(shape)[:, :, :n]
+            # a label may be new to the statistics only
+            records[:, :, :here.shape[2]] = here
         order = np.argsort(columns)
         return {
             "columns": columns[order],

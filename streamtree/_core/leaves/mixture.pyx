@@ -136,6 +136,9 @@ cdef class MixtureLeaves(LeafModels):
         if self.bytes_of(node) > bytes_allowed() // SMALL_PARTS:
             scales = self.context.scaler.columns
         clone_model(&copy.model, &state.model, scales)
+        if is_first and state.n_users == 0:
+            # the leaf itself, until it is cleared
+            state.n_users = 1
         copy.top = state if is_first else state.top
         copy.top.n_users += 1
         for expert in range(EXPERTS):
@@ -583,11 +586,14 @@ cdef ModelState* new_state(bint has_bayes) except NULL nogil:
 
 cdef void release(ModelState* state) noexcept nogil:
     """Free a model, unless it is the common one of others, and the common one after its last."""
-    cdef ModelState* top
-    if state == NULL or state.n_users:
+    cdef ModelState* top = NULL
+    if state == NULL:
         return
-    top = state.top
-    free_state(state)
+    if state.n_users:
+        top = state
+    else:
+        top = state.top
+        free_state(state)
     if top != NULL:
         top.n_users -= 1
         if top.n_users == 0:

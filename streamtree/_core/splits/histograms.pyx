@@ -72,6 +72,14 @@ cdef int reshape(Histogram* histogram, int32_t capacity, int32_t old_width,
     return 0
 
 
+cdef void narrow(Histogram* histogram, int32_t width, int32_t old_width) noexcept nogil:
+    """Give bins back the width that they had, where they are."""
+    cdef int32_t i
+    for i in range(1, histogram.n_bins):
+        memmove(&histogram.sums[<size_t> i * old_width], &histogram.sums[<size_t> i * width],
+                old_width * sizeof(double))
+
+
 cdef double bin_weight(const Statistics* leaf, const double* sums) noexcept nogil:
     cdef double weight = sums[0]
     cdef int32_t i
@@ -113,6 +121,7 @@ cdef int32_t bin_of(Statistics* leaf, Histogram* histogram, double value,
     """The bin of a value, a new one if it lies between the others."""
     cdef int32_t place = first_reaching(histogram.high, histogram.n_bins, value)
     cdef int32_t after, width = leaf.width
+    cdef size_t taken
     if place < histogram.n_bins and histogram.low[place] <= value:
         return place
     if histogram.n_bins >= max_bins:
@@ -130,9 +139,9 @@ cdef int32_t bin_of(Statistics* leaf, Histogram* histogram, double value,
         if place < histogram.n_bins and histogram.low[place] <= value:
             return place
     if histogram.n_bins == histogram.capacity:
-        leaf.bytes -= histogram_bytes(histogram.capacity, width)
-        reshape(histogram, max(1, 2 * histogram.capacity), width, width)
-        leaf.bytes += histogram_bytes(histogram.capacity, width)
+        taken = histogram_bytes(histogram.capacity, width)
+        reshape(histogram, 2 * histogram.capacity, width, width)
+        leaf.bytes += histogram_bytes(histogram.capacity, width) - taken
     after = histogram.n_bins - place
     memmove(&histogram.low[place + 1], &histogram.low[place], after * sizeof(double))
     memmove(&histogram.high[place + 1], &histogram.high[place], after * sizeof(double))
@@ -177,15 +186,26 @@ cdef void free_statistics(Statistics* leaf) noexcept nogil:
 
 
 cdef int widen(Statistics* leaf, int32_t width) except -1 nogil:
-    """Room for more labels in every bin."""
-    cdef int32_t i
-    cdef double* totals
-    for i in range(leaf.n):
-        leaf.bytes -= histogram_bytes(leaf.histograms[i].capacity, leaf.width)
-        reshape(&leaf.histograms[i], leaf.histograms[i].capacity, leaf.width, width)
-        leaf.bytes += histogram_bytes(leaf.histograms[i].capacity, width)
+    """Room for more labels in every bin, or, on an error, in none."""
+    cdef int32_t i, n_wide = 0
+    cdef Histogram* histogram
+    cdef double* totals = NULL
     leaf.labels = <int32_t*> counted(leaf.labels, width * sizeof(int32_t))
-    totals = <double*> counted_zeros(2 * width * sizeof(double))
+    try:
+        for i in range(leaf.n):
+            histogram = &leaf.histograms[i]
+            reshape(histogram, histogram.capacity, leaf.width, width)
+            n_wide += 1
+        totals = <double*> counted_zeros(2 * width * sizeof(double))
+    finally:
+        if totals == NULL:
+            for i in range(n_wide):
+                narrow(&leaf.histograms[i], width, leaf.width)
+    for i in range(leaf.n):
+        leaf.bytes += (
+            histogram_bytes(leaf.histograms[i].capacity, width)
+            - histogram_bytes(leaf.histograms[i].capacity, leaf.width)
+        )
     memcpy(totals, leaf.totals, leaf.width * sizeof(double))
     memcpy(totals + width, leaf.before, leaf.width * sizeof(double))
     give_back(leaf.totals)
@@ -199,6 +219,7 @@ cdef int widen(Statistics* leaf, int32_t width) except -1 nogil:
 cdef int32_t place_of_label(Statistics* leaf, int32_t label) except -1 nogil:
     """Which sum of every bin counts a label; a new one for a label that is new to the leaf."""
     cdef int32_t place
+    cdef size_t taken
     if leaf.n_sums > 0 and leaf.labels[0] == label:
         return 0
     if leaf.n_sums > 1 and leaf.labels[1] == label:
@@ -209,9 +230,9 @@ cdef int32_t place_of_label(Statistics* leaf, int32_t label) except -1 nogil:
     place = leaf.n_sums
     if place == leaf.width:
         widen(leaf, 2 * leaf.width)
-    leaf.bytes -= map_bytes(&leaf.by_label)
+    taken = map_bytes(&leaf.by_label)
     map_put(&leaf.by_label, label, place)
-    leaf.bytes += map_bytes(&leaf.by_label)
+    leaf.bytes += map_bytes(&leaf.by_label) - taken
     leaf.labels[place] = label
     leaf.n_sums += 1
     return place
@@ -220,19 +241,25 @@ cdef int32_t place_of_label(Statistics* leaf, int32_t label) except -1 nogil:
 cdef Histogram* new_histogram(Statistics* leaf, int32_t column) except NULL nogil:
     """The histogram of a column that has none."""
     cdef Histogram* found
-    cdef int32_t capacity
+    cdef int32_t capacity, place = leaf.n
+    cdef size_t taken
     if leaf.n == leaf.capacity:
         capacity = roomy(leaf.n + 1)
         leaf.histograms = <Histogram*> counted(leaf.histograms, capacity * sizeof(Histogram))
         leaf.bytes += (capacity - leaf.capacity) * sizeof(Histogram)
         leaf.capacity = capacity
-    leaf.bytes -= map_bytes(&leaf.by_column)
-    map_put(&leaf.by_column, column, leaf.n)
-    leaf.bytes += map_bytes(&leaf.by_column)
     found = &leaf.histograms[leaf.n]
     memset(found, 0, sizeof(Histogram))
     found.column = column
-    leaf.n += 1
+    reshape(found, 1, leaf.width, leaf.width)
+    taken = map_bytes(&leaf.by_column)
+    try:
+        map_put(&leaf.by_column, column, leaf.n)
+        leaf.n += 1
+    finally:
+        if leaf.n == place:
+            give_back(found.low)
+    leaf.bytes += map_bytes(&leaf.by_column) - taken + histogram_bytes(1, leaf.width)
     return found
 
 

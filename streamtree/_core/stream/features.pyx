@@ -274,8 +274,8 @@ cdef class FeatureIndex:
         code = self._code(name)
         size = COLUMN_BYTES + object_bytes(name)
         if column >= self._capacity:
+            self.codes = <Code*> regrown(self.codes, spacious(column + 1) * sizeof(Code))
             self._capacity = spacious(column + 1)
-            self.codes = <Code*> regrown(self.codes, self._capacity * sizeof(Code))
         if type(name) is Shared:
             home = self._shared
             home[name.number] = column

@@ -72,6 +72,8 @@ cdef class Intake:
     cdef bint count(self, Workspace workspace, bint zeros_implied) noexcept nogil
     cdef int make_counted(self, Workspace workspace, bint is_there) except -1 nogil
     cdef int forget(self) except -1
+    cdef int _add_columns(self, list births) except -1
+    cdef int forget_columns(self, int32_t size) except -1
     cdef int end_batch(self, RowSource source, Py_ssize_t n_rows) except -1
     cdef object known_columns(self, list names)
     cdef object learned_columns(self, list names, list first_rows)

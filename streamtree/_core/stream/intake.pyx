@@ -270,8 +270,29 @@ cdef class Intake:
         """Make columns for the new features of what was read: all of them or, on an error, none."""
         self.features.commit(row)
         if self.scaler.size < len(self.features.names):
-            self.scaler.add_columns(<int32_t> len(self.features.names), self.scaler.rows)
+            self._add_columns([self.scaler.rows] * (len(self.features.names) - self.scaler.size))
+        return 0
+
+    cdef int _add_columns(self, list births) except -1:
+        """Make columns of the names that have none yet; on an error these are forgotten."""
+        cdef int32_t size = self.scaler.size
+        try:
+            for birth in births:
+                self.scaler.add_columns(self.scaler.size + 1, birth)
             self.context.add_columns()
+        except BaseException:
+            self.forget_columns(size)
+            raise
+        self._version += 1
+        return 0
+
+    cdef int forget_columns(self, int32_t size) except -1:
+        """Forget the columns from `size` on, which no row had yet."""
+        if size < len(self.features.names):
+            self.features.truncate(size)
+            self.context.truncate(size)
+            self.scaler.size = size
+            self.context.n_columns = min(self.context.n_columns, size)
             self._version += 1
         return 0
 
@@ -384,16 +405,11 @@ cdef class Intake:
             for first_row, i in sorted(new):
                 self.features.add(self.features.place_for(names[i]))
                 if len(self.features.names) > size + len(births):
-                    births.append(first_row)
+                    births.append(self.scaler.rows + first_row)
         except BaseException:
             self.features.truncate(size)
             raise
-        for first_row in births:
-            self.scaler.add_columns(
-                self.scaler.size + 1, self.scaler.rows + <Py_ssize_t> first_row
-            )
-        self.context.add_columns()
-        self._version += 1
+        self._add_columns(births)
         return self.known_columns(names)
 
     cdef int forget(self) except -1:
@@ -412,19 +428,14 @@ cdef class Intake:
 
         A sparse batch implies zeros only in the columns that it has.
         """
-        cdef int32_t position, size = self.scaler.n_born
+        cdef int32_t position
         if source.is_sparse:
             mentioned = set(np.asarray(source.columns).tolist())
             for position in range(self.scaler.size):
                 if position not in mentioned:
                     self.scaler.not_implied(position, n_rows)
-        if size < self.scaler.size:
-            # columns of rows that were not reached
-            self.features.truncate(size)
-            self.context.truncate(size)
-            self.scaler.size = self.context.n_columns = size
-            self._version += 1
-        return 0
+        # those of rows that were not reached
+        return self.forget_columns(self.scaler.n_born)
 
 
 @cython.final

@@ -553,7 +553,7 @@ cdef class Window:
             "codes": np.ascontiguousarray(cells.view(np.int32)[:, columns_of < 0].T),
             "labels": ints(self.labels, self.capacity)[slots],
             "targets": np.asarray(<double[:self.capacity]> self.targets)[slots]
-            if self._has_targets else np.empty(0),
+            if self.targets != NULL else np.empty(0),
             "weights": floats(self.weights, self.capacity)[slots],
             "starts": starts,
             "list_columns": columns,
@@ -683,7 +683,8 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     require(state["length"] == length, "the length of the window")
     require(capacity <= length + (length + 3) // 4, "the length of the window")
     n = min(size, capacity)
-    require((capacity > 0) == (size > 0) and capacity <= max(FIRST_SLOTS, 2 * n), "the slots")
+    require(capacity > 0 or size == 0, "the slots")
+    require(capacity <= max(FIRST_SLOTS, 2 * n), "the slots")
     field_of, columns, groups = state["field_of"], state["columns"], state["groups"]
     starts, entries = state["starts"], len(state["list_columns"])
     numbers = int((columns >= 0).sum())

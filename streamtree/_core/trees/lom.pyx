@@ -652,7 +652,8 @@ cdef class LomTree(Tree):
             return
         for label in range(n_labels):
             out.shares[label] = 0.5 / n_labels / total
-        out.shares[stats.majority] += 0.5 / total
+        # without a vote nothing was learned of the labels: memory ran out
+        out.shares[max(stats.majority, 0)] += 0.5 / total
         for slot in range(table.capacity):
             if records[slot].votes > 0.0:
                 label = slot if table.keys == NULL else table.keys[slot]
@@ -663,7 +664,7 @@ cdef class LomTree(Tree):
         cdef int32_t slot, label, majority, node = self.leaf(row, scratch)
         cdef const Table* table = &self.nodes[node].classes
         cdef double total, rest
-        majority = self.nodes[node].stats.majority
+        majority = max(self.nodes[node].stats.majority, 0)
         total = self.nodes[node].stats.votes + 1.0
         rest = 0.5 / self.context.n_labels / total
         shares = {majority: rest + 0.5 / total}
@@ -715,7 +716,7 @@ cdef class LomTree(Tree):
         # one of maybe thousands of shares, as `_say` has it
         slot = table_find(table, out.output)
         votes = table.records[<size_t> slot * CLASS_WIDTH] if slot >= 0 else 0.0
-        votes += 0.5 / self.context.n_labels + 0.5 * (stats.majority == out.output)
+        votes += 0.5 / self.context.n_labels + 0.5 * (max(stats.majority, 0) == out.output)
         return votes / (stats.votes + 1.0)
 
     cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
@@ -801,5 +802,5 @@ cdef class LomTree(Tree):
             nodes, "trained", "right", "size", "votes", "majority_votes", "next_test", at_least=0
         )
         # a model that has learned something has a majority in every node
-        known = nodes["majority"] >= 0 if n_outputs else nodes["majority"] == -1
+        known = nodes["majority"] >= 0 if nodes["votes"].any() else nodes["majority"] == -1
         require((known & (nodes["majority"] < n_outputs)).all(), "the majority of a node")

@@ -193,6 +193,7 @@ cdef class ModelTree(Tree):
         """Split a leaf at the threshold that was found, if there is one and there is room."""
         cdef int32_t left, right, size = self.links.size
         cdef double share
+        cdef bint is_done = False
         if best == NULL or size // 2 >= self.max_splits:
             return 0
         if not may_grow(2 * self._leaf_bytes(node)):
@@ -200,19 +201,36 @@ cdef class ModelTree(Tree):
         share = best.weight / self.nodes[node].search.watched
         self._reserve(size + 2)
         self.links.reserve(size + 2)
-        left, right = self.links.add(node), self.links.add(node)
-        self._open(left, self.nodes[node].stats.majority)
-        self._open(right, self.nodes[node].stats.majority)
-        self.leaves.clone(node, left)
-        self.leaves.clone(node, right)
-        self.leaves.clear(node)
-        self._bequeath(node, left, right, share)
+        left, right = size, size + 1
+        try:
+            self._begin(node, left)
+            self._begin(node, right)
+            self._bequeath(node, left, right, share)
+            is_done = True
+        finally:
+            if not is_done:
+                # without memory the leaf stays as it was
+                self._clear(left)
+                self._clear(right)
         self.nodes[node].stats.column = best.column
         self.nodes[node].stats.threshold = best.threshold
-        give_back(self.nodes[node].search)
-        self.nodes[node].search = NULL
+        self._clear(node)
+        self.links.add(node)
+        self.links.add(node)
         self.links.attach(node, left, right)
         return 0
+
+    cdef int _begin(self, int32_t node, int32_t child) except -1 nogil:
+        """Make a new node a leaf that goes on from another."""
+        self._open(child, self.nodes[node].stats.majority)
+        return self.leaves.clone(node, child)
+
+    cdef void _clear(self, int32_t node) noexcept nogil:
+        """Give back what only a leaf has; its numbers stay."""
+        give_back(self.nodes[node].search)
+        self.nodes[node].search = NULL
+        table_free(&self.nodes[node].classes)
+        self.leaves.clear(node)
 
     cdef size_t _leaf_bytes(self, int32_t node) noexcept nogil:
         """What a leaf takes that goes on from another."""
@@ -229,13 +247,14 @@ cdef class ModelTree(Tree):
         cdef double votes
         cdef Py_ssize_t i, n
         cdef int32_t* slots = table_sorted_slots(classes, 1, &n)
-        for i in range(n):
-            votes = classes.records[slots[i]]
-            label = slots[i] if classes.keys == NULL else classes.keys[slots[i]]
-            self._vote(left, label, (1.0 - share) * votes)
-            self._vote(right, label, share * votes)
-        free(slots)
-        table_free(classes)
+        try:
+            for i in range(n):
+                votes = classes.records[slots[i]]
+                label = slots[i] if classes.keys == NULL else classes.keys[slots[i]]
+                self._vote(left, label, (1.0 - share) * votes)
+                self._vote(right, label, share * votes)
+        finally:
+            free(slots)
         return 0
 
     # ------------------------------------------------------------------------------- state
@@ -323,7 +342,7 @@ cdef class ModelTree(Tree):
         require((columns[is_leaf] == -1).all(), "a split of a leaf")
         inner = columns[~is_leaf]
         require(((inner >= 0) & (inner < n_columns)).all(), "a column of a split")
-        known = nodes["majority"] >= 0 if n_outputs else nodes["majority"] == -1
+        known = nodes["majority"] >= 0 if nodes["votes"].any() else nodes["majority"] == -1
         require((known & (nodes["majority"] < n_outputs)).all(), "the majority of a node")
         check_tables(state["classes"], len(nodes), n_outputs, 1)
         leaves = set(is_leaf.nonzero()[0].tolist())

@@ -4,7 +4,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
-from streamtree._core.store.budget cimport counted, give_back, spacious
+from streamtree._core.store.budget cimport counted, give_back, shrunk, spacious
 from streamtree._core.store.pool cimport (
     SIZES, Word, pool_add_freed, pool_free, pool_give, pool_growth, pool_move, pool_take,
     room_for,
@@ -94,12 +94,14 @@ cdef class ExtraNodes:
 
     cdef int clear(self) except -1 nogil:
         """Only an empty root is left, and no memory that was taken for others."""
-        if self.size == 1 and self.pool.size == 0:
-            # as small as it can be, and maybe not empty
-            self.size = 0
-        else:
-            self._release()
         self.reserve(1)
+        # what cannot fail
+        pool_free(&self.pool)
+        self.capacity = <int32_t> spacious(1)
+        self.nodes = <ExtraNode*> shrunk(self.nodes, self.capacity * sizeof(ExtraNode))
+        if self.has_numbers:
+            self.means = <double*> shrunk(self.means, self.capacity * sizeof(double))
+        self.size = 0
         self._open(-1)
         return 0
 
@@ -144,11 +146,9 @@ cdef class ExtraNodes:
         while n > 1 and not self.may_take(pool_growth(&self.pool, 2 * room)):
             room //= 2
             n = 1 if room < 2 else min(n, room)
+        here.counts = labels[0] if n == 1 else pool_take(&self.pool, 2 * room)
         here.n_labels = n
-        if n == 1:
-            here.counts = labels[0]
-        else:
-            here.counts = pool_take(&self.pool, 2 * room)
+        if n > 1:
             memcpy(self.labels_of(node), labels, n * sizeof(int32_t))
         for i in range(n):
             here.weight += <float> weights[i]

@@ -285,16 +285,24 @@ cdef class ExtraTree(Tree):
 
     cdef int _grow(self) except -1 nogil:
         """Go on with the tree that is to take the place of this one, or begin with it."""
-        cdef int64_t rows = self.window.size
+        cdef bint is_done = False
         if self.growth.phase != IDLE and self.growth.loses_rows():
             self.growth.drop()
-        if self.growth.phase == GROWING:
-            return self.growth.run()
-        if self.growth.phase != IDLE:
-            return self._replay()
-        if self.may_begin and self.is_due():
-            self.growth.start(next_random(&self.random), bytes_of_scratch(self.nodes.limit))
-            self.next_growth = rows + max(self.window.n_rows() * self.wait // 4, 1)
+        try:
+            if self.growth.phase == GROWING:
+                self.growth.run()
+            elif self.growth.phase != IDLE:
+                self._replay()
+            elif self.may_begin and self.is_due():
+                self.next_growth = self.window.size + max(
+                    self.window.n_rows() * self.wait // 4, 1
+                )
+                self.growth.start(next_random(&self.random), bytes_of_scratch(self.nodes.limit))
+            is_done = True
+        finally:
+            if not is_done:
+                # where memory ran out nothing is half grown
+                self.growth.drop()
         return 0
 
     cdef int _replay(self) except -1 nogil:

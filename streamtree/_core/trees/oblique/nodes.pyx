@@ -9,7 +9,7 @@ from streamtree._core.kernels.moments cimport Moments, moments_add, moments_vari
 from streamtree._core.leaves.explanation cimport columns_of, pushing, weighted
 from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.budget cimport (
-    bytes_allowed, counted, counted_room, give_back, has_room, spacious,
+    bytes_allowed, counted, counted_room, give_back, has_room, shrunk, spacious,
 )
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport TableExport, import_table, table_free
@@ -65,12 +65,13 @@ cdef class ObliqueNodes(Tree):
 
     cdef int plant(self) except -1:
         """Forget every node and start with a single leaf."""
+        cdef TreeLinks shape = TreeLinks()
         self._free_nodes()
-        give_back(self.nodes)
-        self.nodes = NULL
-        self.capacity = 0
-        self.shape = self.frame = TreeLinks()
         self.reserve(1)
+        # what cannot fail; memory that was taken for others goes
+        self.capacity = <int32_t> spacious(1)
+        self.nodes = <Node*> shrunk(self.nodes, self.capacity * sizeof(Node))
+        self.shape = self.frame = shape
         self._clear(ROOT)
         self.nodes[ROOT].stats.place = 0.5
         return 0

@@ -230,9 +230,9 @@ cdef class ObliqueSteps(ObliqueNodes):
             self._step_between(&found, step)
         self.in_batch += 1
         if self.in_batch >= self.batch_size:
+            self.in_batch = 0
             if self.moves():
                 self._flush()
-            self.in_batch = 0
         return 0
 
     cdef Py_ssize_t _path(self, int32_t leaf, int32_t* path) noexcept nogil:

@@ -29,6 +29,7 @@ cdef class WarmUp:
     cdef int keep(self, const View* x, const Example* example, int32_t n_targets) except -1 nogil
     cdef bint is_due(self) noexcept nogil
     cdef int build(self, ObliqueSteps tree) except -1
+    cdef int _build(self, ObliqueSteps tree) except -1
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1
 

@@ -66,6 +66,9 @@ cdef class WarmUp:
 
     cdef int keep(self, const View* x, const Example* example, int32_t n_targets) except -1 nogil:
         """Keep a row, if there is room; else the warm-up ends with the rows that are there."""
+        if self.rows.n == self.n_rows:
+            # they wait for memory to grow the tree
+            return 0
         # beside what is there: an array that grows may be there twice
         if has_room(self.rows.bytes_with(self.rows.n + 1, x.n)):
             return self.rows.add(x, example, n_targets)
@@ -79,8 +82,25 @@ cdef class WarmUp:
     cdef int build(self, ObliqueSteps tree) except -1:
         """Grow the tree anew from the rows; the last time, let them go.
 
-        No Python code runs meanwhile, in which a signal might leave half a tree.
+        No Python code runs meanwhile, in which a signal might leave half a tree. Where memory runs
+        out there is none: it is grown with the next row.
         """
+        try:
+            self._build(tree)
+        except BaseException:
+            tree.plant()
+            raise
+        finally:
+            self._search = None
+        if self.rows.n >= self.n_rows:
+            self.n_rows = 0
+            self.rows.clear()
+            self._room = RowBuffer()
+        else:
+            self.due_at = min(GROWTH * self.due_at, self.n_rows)
+        return 0
+
+    cdef int _build(self, ObliqueSteps tree) except -1:
         self._room.reserve(self.rows.longest() + 1)
         self._scratch.slots = self._room.columns
         self._scratch.steps = self._room.values
@@ -92,13 +112,6 @@ cdef class WarmUp:
         if self.joins:
             tree.complete()
             self._replay(tree)
-        self._search = None
-        if self.rows.n >= self.n_rows:
-            self.n_rows = 0
-            self.rows.clear()
-            self._room = RowBuffer()
-        else:
-            self.due_at = min(GROWTH * self.due_at, self.n_rows)
         return 0
 
     cdef void _read(self, Py_ssize_t row, KeptStep* kept) noexcept nogil:
@@ -299,8 +312,8 @@ def check_warm_up(state, most, n_columns, n_labels, n_targets):
     """Raise StateError unless `WarmUp.take_state` can trust a state; `most` rows are kept."""
     n_rows, due_at = state["n_rows"], state["due_at"]
     check_counts(n_rows, due_at)
-    require(n_rows in (0, most), "the length of the warm-up")
+    require(n_rows <= most, "the length of the warm-up")
     check_kept(state["rows"], n_columns, n_labels, n_targets)
     n = state["rows"]["n"]
-    require(n < n_rows or n == n_rows == 0, "the rows of the warm-up")
+    require(n <= n_rows, "the rows of the warm-up")
     require(due_at <= most, "the next growth")

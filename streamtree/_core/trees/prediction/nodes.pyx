@@ -115,6 +115,7 @@ cdef class PredictionNodes(Tree):
         if stride > self.stride and not self.fits(self.size, stride + self.stride):
             return 0
         if stride > self.stride:
+            self.shares = <Share*> counted(self.shares, (stride + 1) * sizeof(Share))
             pool = <double*> counted(
                 NULL, <size_t> self.capacity * 2 * stride * sizeof(double)
             )
@@ -126,7 +127,6 @@ cdef class PredictionNodes(Tree):
                        self.stride * sizeof(double))
             give_back(self.pool)
             self.pool = pool
-            self.shares = <Share*> counted(self.shares, (stride + 1) * sizeof(Share))
             self.stride = stride
         self.n_labels = label + 1
         return 0
@@ -137,6 +137,10 @@ cdef class PredictionNodes(Tree):
         cdef Node* fields
         cdef Node* above
         self.reserve(node + 1)
+        self.links.reserve(node + 1)
+        if parent >= 0 and key != MISSING and self.nodes[parent].predicate == NOMINAL:
+            map_put(&self.categories[parent], key, node)
+        # from here nothing can fail
         fields = &self.nodes[node]
         memset(fields, 0, sizeof(Node))
         memset(&self.categories[node], 0, sizeof(Table))
@@ -154,11 +158,9 @@ cdef class PredictionNodes(Tree):
             memcpy(self.values_of(node), self.values_of(parent), self.stride * sizeof(double))
             if key == MISSING:
                 above.missing = node
-            elif above.predicate == NOMINAL:
-                map_put(&self.categories[parent], key, node)
-            elif key == 0:
+            elif above.predicate == THRESHOLD and key == 0:
                 above.low = node
-            else:
+            elif above.predicate == THRESHOLD:
                 above.high = node
         self.size += 1
         return node
@@ -454,7 +456,8 @@ cdef class PredictionNodes(Tree):
         if self.loss != SQUARED and len(state["counts"]):
             # there may be labels that nodes found no room for
             width = min(width, state["counts"].shape[1])
-            require((width > 0) == (n_outputs > 0), "the labels of the nodes")
+            has_learned = bool(nodes["weight"].any())
+            require(width > 0 or n_outputs == 0 or not has_learned, "the labels of the nodes")
             n_outputs = width
         for part in ("counts", "values"):
             require(state[part].shape == (size, width), f"the {part} of the nodes")

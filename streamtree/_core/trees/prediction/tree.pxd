@@ -19,6 +19,7 @@ cdef class PredictionTree(PredictionNodes):
 
     cdef int open(self, int32_t node) except -1 nogil
     cdef void close(self, int32_t node) noexcept nogil
+    cdef void cut(self, int32_t node, int32_t size) noexcept nogil
     cdef double promise(self, int32_t node) noexcept nogil
     cdef int32_t least_promising(self) noexcept nogil
     cdef int keep_within_bounds(self) except -1 nogil

@@ -23,6 +23,7 @@ from streamtree._core.splits.predicates cimport (
 from streamtree._core.store.budget cimport bytes_allowed, bytes_used, has_room
 from streamtree._core.store.links cimport ROOT
 from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.tables cimport table_free
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport LISTED, Example, Prediction, Row, Scratch
@@ -131,14 +132,18 @@ cdef class PredictionTree(PredictionNodes):
     cdef int open(self, int32_t node) except -1 nogil:
         """Let a node collect statistics, from nothing, with a new model."""
         cdef Statistics* leaf = self.statistics.open(node)
-        self.nodes[node].state = OPEN
         leaf.next_look = self.grace_period
         if self.loss == SQUARED:
             leaf.before[0] = self.counts_of(node)[0]
             leaf.before[1] = self.counts_of(node)[1]
             leaf.squares_before = self.counts_of(node)[2]
-        if self.leaves is not None and not self.defers:
-            self.leaves.open(node)
+        try:
+            if self.leaves is not None and not self.defers:
+                self.leaves.open(node)
+            self.nodes[node].state = OPEN
+        finally:
+            if self.nodes[node].state != OPEN:
+                self.close(node)
         return 0
 
     cdef void close(self, int32_t node) noexcept nogil:
@@ -359,6 +364,7 @@ cdef class PredictionTree(PredictionNodes):
         cdef SplitSearch search
         cdef Split best
         cdef bint splits
+        cdef int32_t size = self.size
         cdef Statistics* leaf = self.statistics.nodes[node]
         leaf.looks += 1
         leaf.next_look = leaf.weight * LOOK_GROWTH
@@ -382,10 +388,26 @@ cdef class PredictionTree(PredictionNodes):
             best.predicate != NONE and self.choose_branches(&search, &best)
             and self.fits(self.size + n_branches(&best), self.stride)
         )
-        if splits:
-            self.add_branches(&search, node, &best)
-        end_search(&search)
+        try:
+            if splits:
+                self.add_branches(&search, node, &best)
+        finally:
+            end_search(&search)
+            if splits and self.nodes[node].state != INNER:
+                self.cut(node, size)
         return splits
+
+    cdef void cut(self, int32_t node, int32_t size) noexcept nogil:
+        """Take back the branches of a leaf that found no memory, all nodes from `size` on."""
+        cdef int32_t child
+        for child in range(size, self.size):
+            self.close(child)
+        table_free(&self.categories[node])
+        self.size = self.links.size = size
+        self.links.links[node].left = self.links.links[node].right = -1
+        self.nodes[node].low = self.nodes[node].high = self.nodes[node].missing = -1
+        self.nodes[node].predicate, self.nodes[node].column = NONE, -1
+        self.nodes[node].threshold = 0.0
 
     cdef bint choose_branches(self, SplitSearch* search, Split* split) noexcept nogil:
         """Set `search.grows`: 1 for a branch that grows, 0 for one that does not, -1 for none.
@@ -427,7 +449,6 @@ cdef class PredictionTree(PredictionNodes):
         self.nodes[node].predicate = split.predicate
         self.nodes[node].column = split.column
         self.nodes[node].threshold = split.threshold if split.predicate == THRESHOLD else 0.0
-        self.nodes[node].state = INNER
         for number in range(n_branches(split)):
             if search.grows[number] < 0:
                 continue
@@ -443,6 +464,7 @@ cdef class PredictionTree(PredictionNodes):
         while child >= 0:
             self.refresh(child)
             child = self.links.links[child].next
+        self.nodes[node].state = INNER
         self.close(node)
         return 0
 

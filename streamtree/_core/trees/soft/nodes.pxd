@@ -78,6 +78,8 @@ cdef class SoftNodes(Tree):
     cdef int _copy_leaf(self, int32_t source, int32_t target) except -1 nogil
     cdef void _begin_window(self, int32_t node) noexcept nogil
     cdef int _set_outputs(self, int32_t outputs) except -1 nogil
+    cdef int _reserve_answers(self, int32_t outputs) except -1 nogil
+    cdef int _widen_node(self, int32_t node, int32_t capacity) except -1 nogil
     cdef int _widen(self, int32_t capacity) except -1 nogil
     cdef void _split_logit(self) noexcept nogil
     cdef void _widen_range(self, double target) noexcept nogil

@@ -1,11 +1,11 @@
 """The nodes of a soft tree: their memory, their outputs, the unit of the targets, their state."""
 
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy, memmove, memset
 
 from streamtree._core.kernels.losses cimport LOGIT, LOGITS, NUMBER
 from streamtree._core.store.links cimport ROOT, Link, TreeLinks
-from streamtree._core.store.budget cimport counted, counted_room, counted_zeros, give_back, spacious
+from streamtree._core.store.budget cimport counted, counted_room, give_back, spacious
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
     Table, TableExport, import_table, table_allocate, table_clone, table_free,
@@ -46,6 +46,16 @@ cdef void widen_record(
     memcpy(&wide[capacity], &record[old], old * sizeof(double))
 
 
+cdef void narrow_records(double* records, int32_t n, int32_t capacity, int32_t old) noexcept nogil:
+    """Make records of `capacity` outputs, where they are, those of `old` that they were."""
+    cdef Py_ssize_t i, width = 2 * <Py_ssize_t> capacity
+    cdef double* to
+    for i in range(n):
+        to = &records[i * 2 * old]
+        memmove(to, &records[i * width], old * sizeof(double))
+        memmove(to + old, &records[i * width + capacity], old * sizeof(double))
+
+
 cdef void split_record(double* record, int32_t capacity) noexcept nogil:
     """From the weight of one logit to those of two."""
     record[1] = 0.5 * record[0]
@@ -73,11 +83,10 @@ cdef class SoftNodes(Tree):
 
     def __dealloc__(self):
         cdef int32_t node
-        if self.shape is not None:
-            for node in range(self.shape.size if self.capacity else 0):
-                table_free(&self.nodes[node].gate)
-                table_free(&self.nodes[node].leaf)
-                give_back(self.nodes[node].bias)
+        for node in range(self.capacity):
+            table_free(&self.nodes[node].gate)
+            table_free(&self.nodes[node].leaf)
+            give_back(self.nodes[node].bias)
         give_back(self.nodes)
         give_back(self.visits)
         give_back(self.responses)
@@ -94,17 +103,20 @@ cdef class SoftNodes(Tree):
         cdef int32_t node
         self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
         self.visits = <Visit*> counted(self.visits, self.capacity * sizeof(Visit))
-        for node in range(self.shape.size):
-            if self.nodes[node].bias == NULL:
-                self.nodes[node].bias = <double*> counted_zeros(
-                    2 * self.output_capacity * sizeof(double)
+        for node in range(n):
+            # those to come may have one from a time when memory ran out
+            if node >= self.shape.size or self.nodes[node].bias == NULL:
+                self.nodes[node].bias = <double*> counted(
+                    self.nodes[node].bias, 2 * self.output_capacity * sizeof(double)
                 )
+        return self._reserve_answers(self.output_capacity)
+
+    cdef int _reserve_answers(self, int32_t outputs) except -1 nogil:
+        """Room for so many outputs of every node."""
         self.responses = <double*> counted(
-            self.responses, self.capacity * self.output_capacity * sizeof(double)
+            self.responses, self.capacity * <size_t> outputs * sizeof(double)
         )
-        self._rooms = <double*> counted(
-            self._rooms, N_ROOMS * self.output_capacity * sizeof(double)
-        )
+        self._rooms = <double*> counted(self._rooms, N_ROOMS * <size_t> outputs * sizeof(double))
         return 0
 
     cdef void _clear(self, int32_t node, int32_t depth) noexcept nogil:
@@ -122,9 +134,10 @@ cdef class SoftNodes(Tree):
         if pair >= 0:
             self.first_free = self.nodes[pair].stats.pair
         else:
+            self.shape.reserve(self.shape.size + 2)
+            self._reserve(self.shape.size + 2)
             pair = self.shape.add(-1)
             self.shape.add(-1)
-            self._reserve(self.shape.size)
         self._clear(pair, depth)
         self._clear(pair + 1, depth)
         return pair
@@ -173,30 +186,45 @@ cdef class SoftNodes(Tree):
         return 0
 
     cdef int _widen(self, int32_t capacity) except -1 nogil:
-        """Make room for `capacity` outputs in every record."""
-        cdef int32_t node, slot, old = self.output_capacity
+        """Make room for `capacity` outputs in every record, or, on an error, in none."""
+        cdef int32_t node, old = self.output_capacity, n_wide = 0
+        try:
+            self._reserve_answers(capacity)
+            for node in range(self.shape.size):
+                self._widen_node(node, capacity)
+                n_wide += 1
+            self.output_capacity = capacity
+        finally:
+            if self.output_capacity != capacity:
+                for node in range(n_wide):
+                    narrow_records(
+                        self.nodes[node].leaf.records, self.nodes[node].leaf.capacity, capacity,
+                        old,
+                    )
+                    narrow_records(self.nodes[node].bias, 1, capacity, old)
+        return 0
+
+    cdef int _widen_node(self, int32_t node, int32_t capacity) except -1 nogil:
+        cdef int32_t slot, old = self.output_capacity
         cdef size_t width = 2 * capacity
-        cdef double* records
-        cdef Table* table
+        cdef Table* table = &self.nodes[node].leaf
         cdef Table wide
-        for node in range(self.shape.size):
-            table = &self.nodes[node].leaf
-            if table.capacity:
-                table_allocate(&wide, <int> width, table.capacity, table.keys == NULL)
-                wide.size = table.size
-                for slot in range(table.capacity):
-                    widen_record(&wide.records[slot * width],
-                                 &table.records[slot * 2 * <size_t> old], old, capacity)
-                if table.keys != NULL:
-                    memcpy(wide.keys, table.keys, table.capacity * sizeof(int32_t))
-                table_free(table)
-                table[0] = wide
-            records = <double*> counted_zeros(width * sizeof(double))
-            widen_record(records, self.nodes[node].bias, old, capacity)
-            give_back(self.nodes[node].bias)
-            self.nodes[node].bias = records
-        self.output_capacity = capacity
-        self._reserve(self.shape.size)
+        cdef double* records = <double*> counted(self.nodes[node].bias, width * sizeof(double))
+        self.nodes[node].bias = records
+        if table.capacity:
+            table_allocate(&wide, <int> width, table.capacity, table.keys == NULL)
+            wide.size = table.size
+            for slot in range(table.capacity):
+                widen_record(&wide.records[slot * width],
+                             &table.records[slot * 2 * <size_t> old], old, capacity)
+            if table.keys != NULL:
+                memcpy(wide.keys, table.keys, table.capacity * sizeof(int32_t))
+            table_free(table)
+            table[0] = wide
+        # in place: the squares, then zeros behind both
+        memmove(&records[capacity], &records[old], old * sizeof(double))
+        memset(&records[old], 0, (capacity - old) * sizeof(double))
+        memset(&records[capacity + old], 0, (capacity - old) * sizeof(double))
         return 0
 
     cdef void _split_logit(self) noexcept nogil:

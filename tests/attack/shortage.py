@@ -1,0 +1,142 @@
+"""Memory that runs out at any of the model's own requests: the model stays whole and goes on."""
+
+import ctypes
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from river import base
+
+from attack.checks import Broken, check_answers, check_state, estimators
+
+# malloc and the like, of which the n-th request out of the compiled modules fails
+SOURCE = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern void *__libc_malloc(size_t);
+extern void *__libc_calloc(size_t, size_t);
+extern void *__libc_realloc(void *, size_t);
+static __thread long before = -1;
+
+void fail_after(long requests) { before = requests; }
+
+static int fails(void *caller)
+{
+    Dl_info module;
+    long left = before;
+    if (left < 0)
+        return 0;
+    before = -1;                        /* what dladdr asks for */
+    if (!dladdr(caller, &module) || !strstr(module.dli_fname, "streamtree/_core"))
+        before = left;
+    else
+        before = left - 1;              /* at -1 nothing fails any more */
+    return before < left && left == 0;
+}
+
+#define CALLER __builtin_return_address(0)
+void *malloc(size_t n) { return fails(CALLER) ? NULL : __libc_malloc(n); }
+void *calloc(size_t n, size_t size) { return fails(CALLER) ? NULL : __libc_calloc(n, size); }
+void *realloc(void *p, size_t n) { return fails(CALLER) ? NULL : __libc_realloc(p, n); }
+"""
+CALLS = 150
+
+
+def example(rng, number, is_classifier, is_multiple):
+    """A row with columns, categories and labels that become more as it goes on."""
+    x = {f"x{j}": rng.gauss(0.0, 1.0) for j in range(4)}
+    if rng.random() < 0.4:
+        x[f"c{rng.randrange(3 + number // 20)}"] = f"{rng.choice('abcdefg')}{number // 50}"
+    if is_classifier:
+        return x, rng.randrange(2 + number // 5)
+    y = x["x0"] + rng.gauss(0.0, 0.1)
+    return x, {"a": y, "b": -y} if is_multiple else y
+
+
+def some_call(model, rng, number):
+    """What to do next: learn an example, learn a batch or predict."""
+    is_classifier = isinstance(model, base.Classifier)
+    is_multiple = isinstance(model, base.MultiTargetRegressor)
+    x, y = example(rng, number, is_classifier, is_multiple)
+    act = rng.random()
+    if act < 0.7 or (is_multiple and act < 0.85):
+        return lambda: model.learn_one(x, y)
+    if act >= 0.85:
+        return lambda: model.predict_one(x)
+    generator = np.random.default_rng(number)
+    y = [example(rng, number, is_classifier, False)[1] for _ in range(30)]
+    X = generator.normal(size=(30, 5))
+    if rng.random() < 0.4:
+        X = sp.random(30, 10 + number, density=0.1, format="csr", random_state=generator)
+    return lambda: model.learn_many(X, y)
+
+
+def attack(estimator, seed, fail_after):
+    """One stream, in whose calls memory runs out; returns how often it did."""
+    rng = random.Random(f"{estimator.__name__} {seed}")
+    params = rng.choice([{}, *estimator._unit_test_params()])
+    model, count = estimator(**params), 0
+    for number in range(CALLS):
+        call = some_call(model, rng, number)
+        try:
+            fail_after(rng.choice([0, 1, 2, 3, 4, 5, 6, 7, 8, 10, 13, 17, 21, 30, 40, 60, 100]))
+            call()
+        except MemoryError:
+            fail_after(-1)
+            check_state(model)
+            count += 1
+        except ValueError as error:
+            # some kinds of trees know two labels only
+            if "third label" not in str(error) and "room for no more" not in str(error):
+                raise
+        finally:
+            fail_after(-1)
+    x, _ = example(rng, CALLS, False, False)
+    check_answers(model, x)
+    return count
+
+
+def run(n, seed=0, only=None):
+    """n streams of every estimator, in a process whose allocator is ours."""
+    try:
+        fail_after = ctypes.PyDLL(None).fail_after
+    except AttributeError:
+        return _run_again(n, seed, only)
+    fail_after.argtypes = [ctypes.c_long]
+    count = streams = 0
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for estimator in estimators(only):
+            for each in range(seed, seed + n):
+                try:
+                    count += attack(estimator, each, fail_after)
+                except Exception as error:
+                    raise Broken(f"{estimator.__name__}, seed {each}: {error!r}") from error
+                streams += 1
+    assert count > streams, "memory hardly ever ran out"
+    return f"{streams} streams in which memory ran out {count} times"
+
+
+def _run_again(n, seed, only):
+    """The same in another process."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder) / "shortage.c", Path(folder) / "shortage.so"
+        source.write_text(SOURCE)
+        subprocess.run(["cc", "-O1", "-shared", "-fPIC", source, "-o", library], check=True)
+        code = f"import attack.shortage as it; print(it.run({n}, {seed}, {only!r}))"
+        done = subprocess.run(
+            [sys.executable, "-c", code], env={**os.environ, "LD_PRELOAD": str(library)},
+            cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise Broken(f"exit {done.returncode}\n{done.stdout}\n{done.stderr}")
+    return done.stdout.strip()
