@@ -92,6 +92,10 @@ _KNOWN: dict[str, list[Advice]] = {
         ("splitter", "nb_threshold", "min_branch_fraction", "max_share_to_split",
          "memory_estimate_period", "stop_mem_management", "remove_poor_attrs", "merit_preprune",
          "model_selector_decay"), _NONE),
+    "n_jobs": [
+        ("n_trees", "it is an attribute, no part of the model: model.n_jobs = 2"),
+        (None, "a single tree learns in the thread that calls"),
+    ],
     "n_models": _ENSEMBLE,
     "lambda_value": _ENSEMBLE,
     # scikit-learn's and LightGBM's
