@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from support.estimators import ESTIMATORS
+from support.isolated import run_isolated
 from support.streams import blobs
 
 pytest.importorskip("sklearn")
@@ -177,3 +178,17 @@ def test_in_a_pipeline_and_a_search():
     ).fit(X, y)  # fmt: skip
     assert search.best_score_ > 0.7
     assert clone(search.best_estimator_[-1]).learning_rate in (0.1, 2.5)
+
+
+def test_without_scikit_learn_the_import_says_what_to_install():
+    said = run_isolated(
+        """
+        import sys
+        sys.modules["sklearn"] = None
+        try:
+            import streamtree.sklearn
+        except ImportError as error:
+            print(error)
+        """
+    )
+    assert "pip install 'streamtree-learn[sklearn]'" in said
