@@ -642,3 +642,35 @@ def test_rare_columns_take_no_room_from_leaves(estimator):
     assert len(leaves) > 3
     # later leaves have the four columns of all rows, and hardly another
     assert np.median([len(leaf["columns"]) for leaf in leaves]) <= 5
+
+
+def level_to_split(rare_in_small, rare_in_large):
+    """The least `delta` at which 100 and 300 examples of two categories are told apart."""
+    examples = [
+        ({"a": category}, int(i < rare))
+        for category, n, rare in (("small", 100, rare_in_small), ("large", 300, rare_in_large))
+        for i in range(n)
+    ]
+    low, high = 1e-12, 1.0
+    for _ in range(40):
+        middle = (low * high) ** 0.5
+        model = SelfTerminatingTreeClassifier(
+            leaf_model="majority", delta=middle, regularization=1e-9, grace_period=400
+        )
+        for x, y in examples:
+            model.learn_one(x, y)
+        low, high = (low, middle) if model.n_nodes > 1 else (middle, high)
+    return high
+
+
+def test_a_branch_counts_by_its_likelihood_ratio():
+    def divergence(q, p):
+        return q * math.log(q / p) + (1 - q) * math.log((1 - q) / (1 - p))
+
+    def ratio(rare_in_small, rare_in_large):
+        small, large = rare_in_small / 100, rare_in_large / 300
+        return 100 * divergence(small, 0.1) + 300 * divergence(large, 0.1)
+
+    # of a common class a branch with less of it is another thing than one with more
+    more = math.log(level_to_split(20, 20) / level_to_split(24, 16))
+    assert more == pytest.approx(ratio(24, 16) - ratio(20, 20), abs=1e-6)
