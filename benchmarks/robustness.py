@@ -39,12 +39,14 @@ CLASSIFIERS = [
     streamtree.NonGreedyTreeClassifier,
     streamtree.SelfTerminatingTreeClassifier,
     streamtree.ExtraTreeClassifier,
+    streamtree.ForestClassifier,
 ]
 REGRESSORS = [
     streamtree.SoftTreeRegressor,
     streamtree.NonGreedyTreeRegressor,
     streamtree.SelfTerminatingTreeRegressor,
     streamtree.ExtraTreeRegressor,
+    streamtree.ForestRegressor,
 ]
 
 
@@ -186,6 +188,8 @@ def noisy_accuracy(estimator: type, seed: int) -> float:
 
 def main(names: list[str]) -> int:
     chosen = [e for e in CLASSIFIERS + REGRESSORS if not names or e.__name__ in names]
+    if unknown := set(names) - {each.__name__ for each in chosen}:
+        sys.exit(f"no estimator {min(unknown)!r}")
     misses = 0
     print(f"{'':34s} {'clean':>7s} {'disturbed':>9s}")
     for estimator in chosen:
