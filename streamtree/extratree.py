@@ -94,12 +94,11 @@ class _ExtraTree(StreamTree):
         depths = self._core.depths().tolist()
         views = []
         for node, (fields, end) in enumerate(zip(nodes.tolist(), ends, strict=True)):
-            column, threshold, left, parent, weight, n_labels = fields[:6]
+            column, _, left, parent, weight, n_labels = fields[:6]
             test = {}
             if left >= 0:
-                scale = state["scaler"]["columns"][column]
                 test = {
-                    "test": _in_words(names[column], threshold, fields[-1], scale),
+                    "test": self._in_words(state, node),
                     "strengths": {names[column]: 1.0},
                     "feature": inspection.feature_of(names[column]),
                 }
@@ -113,19 +112,28 @@ class _ExtraTree(StreamTree):
             ))  # fmt: skip
         return views
 
+    def _in_words(self, state: dict[str, Any], node: int) -> str:
+        """The test of a node."""
+        test = state["tree"]["grown"]["nodes"][node]
+        column, threshold = int(test["column"]), float(test["threshold"])
+        name, or_missing = state["features"][column], test["missing_right"]
+        words = inspection.column_text(name)
+        if test["salt"]:
+            members, or_missing = self._core.measure("members", node)
+            values = [state["features"][member].value for member in members]
+            words = inspection.set_test(name.name, values)
+        elif isinstance(name, Category):
+            return words
+        elif threshold == np.finfo(np.float32).max:
+            return f"{words} is missing"
+        else:
+            threshold = inspection.in_present_unit(state["scaler"]["columns"][column], threshold)
+            words += f" > {threshold:.6g}"
+        return words + (" or missing" if or_missing else "")
+
     @abc.abstractmethod
     def _said(self, state: dict[str, Any], said: Any, labels: list[int]) -> dict[str, Any]:
         """What a node predicts, as a view has it."""
-
-
-def _in_words(name: Any, threshold: float, missing_right: int, scale: Any) -> str:
-    words = inspection.column_text(name)
-    if isinstance(name, Category):
-        return words
-    if threshold == np.finfo(np.float32).max:
-        return f"{words} is missing"
-    threshold = inspection.in_present_unit(scale, threshold)
-    return f"{words} > {threshold:.6g}" + (" or missing" if missing_right else "")
 
 
 class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
@@ -168,8 +176,10 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
     many nodes as the window has rows, more where labels are noise; the window 5 bytes a value.
 
     Where most columns are absent from most rows their values are kept in lists, and absent is
-    zero. A categorical feature is tested for one category against all others. Missing values go to
-    either side of a threshold, or are told from all others.
+    zero. A categorical feature is tested for one category against all others, or for a set of
+    categories: those of which a random row is like another random one. Missing values go to either
+    side of a threshold, or are told from all others; where a set is tested they are one category
+    more.
 
     Weights below a millionth and above a million count as these, and values are held in single
     precision.

@@ -163,6 +163,13 @@ def linear_test(strengths: Mapping[Any, float], offset: float, most: int = 3) ->
     return " ".join([*terms, *rest, f"{offset:+.3g}"])
 
 
+def set_test(feature: Any, values: Sequence[str], most: int = 3) -> str:
+    """A test for a set of categories in words, with the first few of them."""
+    n_others = len(values) - most
+    shown = [*values[:most], *([f"{n_others} more"] if n_others > 0 else [])]
+    return f"{feature_text(feature)} in {{{', '.join(shown)}}}"
+
+
 def strongest(strengths: Mapping[Any, float]) -> list[tuple[Any, float]]:
     """Columns by falling strength; ties go by name, those of strength 0 are left out."""
     present = [(column, weight) for column, weight in strengths.items() if weight != 0.0]

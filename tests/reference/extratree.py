@@ -1,15 +1,17 @@
 """Randomised trees that are grown anew from a window, plainly: every tree is made of node objects.
 
 A row is a list of cells, in the order of the hashes of their columns' names: a number in single
-precision, NaN where it is missing, or a string or None for a category. Labels are 0, 1, 2, ... in
-the order in which they appear; numbers are floats.
+precision, NaN where it is missing, or a Category or None for a feature with categories. Labels are
+0, 1, 2, ... in the order in which they appear; numbers are floats.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from reference.lomtree import splitmix64
+from streamtree._core.stream.features import Category
 
 MASK = 2**64 - 1
 LARGEST = np.finfo(np.float32).max
@@ -51,11 +53,32 @@ def fraction(word):
     return (word & 0xFFFFFFFF) / 2**32
 
 
+class Buckets(NamedTuple):
+    """A set of categories, as a set of the buckets in which they lie."""
+
+    members: int
+    salt: int
+    unknown: int = 0  # buckets in which no row is
+
+    def has(self, category):
+        return bool(self.members >> bucket(category, self.salt) & 1)
+
+
+def bucket(category, salt):
+    """Rows without a category have the first to themselves."""
+    if category is None:
+        return 0
+    kind = splitmix64(name_hash(category)) % 2**32
+    word = (kind ^ salt * 0x85EBCA77 % 2**32) * 0x9E3779B1 % 2**32
+    return 1 + (word >> 16) % 31
+
+
 class Node:
     def __init__(self, parent=None):
         self.parent = parent
         self.children = None
-        self.test = None  # column, threshold or category, whether missing ones go right
+        # column, threshold or category or buckets, whether missing ones go right
+        self.test = None
         self.weight = np.float32(0)
         self.counts = {}
         self.mean = 0.0
@@ -84,7 +107,9 @@ def narrowed(word, cells, low, high):
 def side(row, column, threshold, missing_right):
     """Whether a row goes right."""
     cell = row[column]
-    if isinstance(threshold, str):
+    if isinstance(threshold, Buckets):
+        return threshold.has(cell)
+    if isinstance(threshold, Category):
         return cell == threshold
     return bool(cell > threshold or (missing_right and cell != cell))
 
@@ -354,6 +379,9 @@ class Search:
         if score > self.score:
             if missing_right is None:
                 missing_right = right_heavier()
+            if isinstance(threshold, Buckets):
+                others = threshold.unknown if missing_right else 0
+                threshold = Buckets(threshold.members | others, threshold.salt)
             self.best, self.score = (column, threshold, missing_right), score
 
     def cells(self, column):
@@ -364,17 +392,32 @@ class Search:
         word = random.word()
         column = below(word, len(self.tree.rows[0]))
         cells, category = self.cells(column), None
-        if cells[0] is None or isinstance(cells[0], str):
-            category = cells[below(random.word(), len(cells))]
+        if cells[0] is None or isinstance(cells[0], Category):
+            two = random.word()
+            drawn, first = below(two, len(cells)), int(fraction(two) * len(cells))
+            category = cells[drawn]
             if category is None:
                 return None
+            if len(cells) > FEW_ROWS and word & 0x100 and word & 0xFF:
+                category = self.set_like(drawn, first, cells, word & 0xFF)
         return word, column, category
+
+    def set_like(self, drawn, first, cells, salt):
+        """The buckets of which the first row is like the row that was drawn, or above it."""
+        targets = [self.tree.targets[i] for i in self.rows]
+        sides = {}
+        for i in [*range(first, len(cells)), *range(first)]:
+            is_above = targets[i] > targets[drawn]
+            is_right = is_above if self.tree.numbers else targets[i] == targets[drawn]
+            sides.setdefault(bucket(cells[i], salt), is_right)
+        members = sum(1 << place for place, is_right in sides.items() if is_right)
+        return Buckets(members, salt, sum(1 << i for i in range(32) if i not in sides))
 
     def drawn(self, word, column, category, random, between_rows):
         """A candidate for a column, None where it does not split the rows."""
         cells = self.cells(column)
         if category is not None:
-            if all(cell == category for cell in cells):
+            if len({side([cell], 0, category, False) for cell in cells}) < 2:
                 return None
             return column, category, None, lambda: self.is_right_heavier(column, category)
         there = [cell for cell in cells if cell == cell]

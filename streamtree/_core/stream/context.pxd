@@ -15,9 +15,11 @@ cdef class Context:
     cdef uint32_t* hashes       # of a column: a hash of its name
     cdef uint32_t* ties         # the same of its feature: all categories of one have the same
     cdef int32_t* groups        # of a column: the feature it is a category of, else -1
+    cdef int32_t n_groups       # features that have, or had, categories
     cdef int32_t _capacity
     cdef int32_t _n_named
 
     cdef void truncate(self, int32_t size) noexcept
     cdef int add_columns(self) except -1
+    cdef uint32_t kind_of(self, int32_t category) noexcept nogil
     cdef bint is_rare(self, int32_t column) noexcept nogil

@@ -49,8 +49,13 @@ cdef class Context:
             self.hashes[column] = self.features.codes[column].hash
             self.ties[column] = self.features.codes[column].tie
             self.groups[column] = self.features.codes[column].group
+            self.n_groups = max(self.n_groups, self.groups[column] + 1)
         self._n_named = size
         return 0
+
+    cdef uint32_t kind_of(self, int32_t category) noexcept nogil:
+        """By what trees know the category of a column; 0 for none, -1."""
+        return self.hashes[category] if category >= 0 else 0
 
     cdef bint is_rare(self, int32_t column) noexcept nogil:
         """Whether a column is to have no room where there is little of it."""

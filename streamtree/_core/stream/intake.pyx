@@ -176,6 +176,7 @@ cdef class Workspace:
         if self.views & TABLE:
             self.table.make(&self.row.listed)
             self.row.table = self.table.values
+            self.row.kinds = &self.table.kinds[1]
         return 0
 
 

@@ -4,7 +4,7 @@ Intake makes the views that a tree asks for, each once a row. What a tree writes
 row goes to a Scratch, of which every thread has its own.
 """
 
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 
 cpdef enum Views:
@@ -43,6 +43,7 @@ cdef struct Row:
     View standard
     EncodedRow encoded
     const float* table  # by column, in single precision: NaN where missing
+    const uint32_t* kinds       # by feature with categories: a hash of that one, 0 for none
     uint64_t serial     # never that of another row; 0 for one that was kept
 
 

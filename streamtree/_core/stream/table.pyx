@@ -1,15 +1,15 @@
 """A row by column, in single precision, for trees that look at single columns of it.
 
 A column that a row does not list is missing where zeros are listed, else zero; a category is one
-of many, so the others are zero.
+of many, so the others are zero. Which one it is also stands by feature.
 """
 
 cimport cython
 from libc.float cimport FLT_MAX
 from libc.math cimport NAN
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.context cimport Context
@@ -39,10 +39,11 @@ cdef class RowTable:
 
     def __dealloc__(self):
         free(self.values)
+        free(self.kinds)
         free(self.written)
 
     cdef size_t n_bytes(self) noexcept nogil:
-        return self.capacity * (sizeof(float) + sizeof(int32_t))
+        return self.capacity * (sizeof(float) + sizeof(int32_t)) + self.n_kinds * sizeof(uint32_t)
 
     cdef int make(self, const View* listed) except -1 nogil:
         """Write the listed values of a row to `values`."""
@@ -53,9 +54,15 @@ cdef class RowTable:
             self.values = <float*> regrown(self.values, size * sizeof(float))
             self.written = <int32_t*> regrown(self.written, size * sizeof(int32_t))
             self.capacity = size
+        if self.context.n_groups >= self.n_kinds:
+            size = 1 + self.context.n_groups + self.context.n_groups // 2
+            self.kinds = <uint32_t*> regrown(self.kinds, size * sizeof(uint32_t))
+            memset(&self.kinds[self.n_kinds], 0, (size - self.n_kinds) * sizeof(uint32_t))
+            self.n_kinds = size
         self._clear()
         for i in range(listed.n):
             self.values[listed.columns[i]] = narrowed(listed.values[i])
+        self._write_kinds(listed.columns, listed.n, True)
         if listed.n:
             memcpy(self.written, listed.columns, listed.n * sizeof(int32_t))
         self.n_written = listed.n
@@ -67,10 +74,25 @@ cdef class RowTable:
         cdef Py_ssize_t i
         if self._changes != self.context.scaler.changes or self.context.n_columns < first:
             first = 0
+            memset(self.kinds, 0, self.n_kinds * sizeof(uint32_t))
         else:
+            self._write_kinds(self.written, self.n_written, False)
             for i in range(self.n_written):
                 self.values[self.written[i]] = absent(self.context, self.written[i])
         for column in range(first, self.context.n_columns):
             self.values[column] = absent(self.context, column)
         self.size = self.context.n_columns
         self._changes = self.context.scaler.changes
+
+    cdef void _write_kinds(self, const int32_t* columns, Py_ssize_t n,
+                           bint are_there) noexcept nogil:
+        """Write down the categories among some columns, or that they are not there."""
+        cdef Py_ssize_t i
+        cdef int32_t column, group
+        if self.context.n_groups == 0:
+            return
+        for i in range(n):
+            column = columns[i]
+            group = self.context.groups[column]
+            if group >= 0:
+                self.kinds[1 + group] = self.context.kind_of(column) if are_there else 0

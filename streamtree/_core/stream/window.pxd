@@ -103,6 +103,13 @@ cdef class Window:
     cdef inline Cell* cells_of(self, int32_t slot) noexcept nogil:
         return &self.cells[<Py_ssize_t> slot * self.stride]
 
+    cdef inline uint32_t kind(self, int32_t slot, int32_t column) noexcept nogil:
+        """What a row has of the feature that a column is a category of; as in `Row.kinds`."""
+        cdef int32_t field = self.field_of[column]
+        if field < 0 or self.fields[field].column >= 0:
+            return 0
+        return self.context.kind_of(self.cells_of(slot)[field].code)
+
     cdef inline float value(self, int32_t slot, int32_t column) noexcept nogil:
         """The value of a column in a row, NaN if it is missing."""
         cdef int32_t field = self.field_of[column]

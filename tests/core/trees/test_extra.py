@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
-from reference.extratree import LARGEST, ReferenceExtraTree, name_hash
+from reference.extratree import LARGEST, Buckets, ReferenceExtraTree, name_hash
 from reference.lomtree import splitmix64
 from support.marks import first_quick
 
@@ -21,8 +21,8 @@ def stream(n, seed=0, with_gaps=True):
     rows, labels = [], []
     for i in range(n):
         a, b = rng.normal(size=2)
-        kind = "xyz"[int(rng.integers(3))]
-        label = int((a > 0) ^ (b > 0.3)) + (kind == "y") * 2
+        kind = "uvwxyz"[int(rng.integers(6))]
+        label = int((a > 0) ^ (b > 0.3)) + (kind in "wy") * 2
         if rng.random() < 0.1:
             label = int(rng.integers(4))
         x = {"a": float(np.float32(a)), "b": float(np.float32(b)), "kind": kind, "c": rng.random()}
@@ -45,9 +45,8 @@ def columns_of(x):
 
 
 def cells(x, columns):
-    return [
-        x.get(name) if name == "kind" else np.float32(x.get(name, np.nan)) for name in columns
-    ]
+    kind = Category("kind", x["kind"]) if "kind" in x else None
+    return [kind if name == "kind" else np.float32(x.get(name, np.nan)) for name in columns]
 
 
 def splits_of(model, columns):
@@ -63,11 +62,13 @@ def splits_of(model, columns):
         if node["left"] < 0:
             found.append((None, float(node["weight"])))
             continue
-        name = names[node["column"]]
-        if isinstance(name, Category):
-            test = columns.index(name.name), name.value, bool(node["missing_right"])
-        else:
-            test = columns.index(name), float(node["threshold"]), bool(node["missing_right"])
+        name, bound = names[node["column"]], float(node["threshold"])
+        if node["salt"]:
+            bound = Buckets(int(node["members"]), int(node["salt"]))
+        elif isinstance(name, Category):
+            bound = name
+        feature = name.name if isinstance(name, Category) else name
+        test = columns.index(feature), bound, bool(node["missing_right"])
         found.append((test, float(node["weight"])))
         waiting += [node["left"] + 1, node["left"]]
     return found
@@ -81,7 +82,7 @@ def splits_of_reference(reference):
             found.append((None, float(node.weight)))
             continue
         column, threshold, missing_right = node.test
-        if not isinstance(threshold, str):
+        if not isinstance(threshold, tuple):
             threshold = float(threshold)
         found.append(((column, threshold, bool(missing_right)), float(node.weight)))
         waiting += node.children[::-1]
@@ -131,8 +132,8 @@ def test_the_classifier_is_its_reference(settings, is_weighted):
     )  # fmt: skip
     thresholds = [test[1] for test, _ in splits_of_reference(reference) if test]
     # tests of all kinds were met
-    assert any(isinstance(threshold, str) for threshold in thresholds)
-    assert LARGEST in thresholds
+    assert {Category, Buckets, float} <= set(map(type, thresholds))
+    assert float(LARGEST) in thresholds
     assert model.n_nodes > 50
 
 

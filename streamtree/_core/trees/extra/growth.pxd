@@ -1,6 +1,6 @@
 """Growing a tree from the window, a few steps at a time."""
 
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.nodes cimport ExtraNodes
@@ -52,6 +52,8 @@ cdef struct GrowthRecord:
     int32_t column      # of the best candidate
     float threshold
     int32_t missing_right
+    uint32_t members
+    int32_t salt
     int32_t stack_capacity
 
 

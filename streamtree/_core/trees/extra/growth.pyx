@@ -8,14 +8,14 @@ than that are compared by a sample of them.
 
 cimport cython
 from libc.math cimport INFINITY, ceil, sqrt
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from streamtree._core.kernels.rng cimport next_random
 from streamtree._core.store.budget cimport counted, give_back, spacious
 from streamtree._core.stream.window cimport Window
-from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ROOT, ExtraNodes
-from streamtree._core.trees.extra.search cimport CHUNK, Candidate, SplitSearch, search_bytes
+from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ROOT, ExtraNodes, Test, bound_of
+from streamtree._core.trees.extra.search cimport CHUNK, SplitSearch, search_bytes
 
 import numpy as np
 
@@ -229,7 +229,6 @@ cdef class Growth:
     cdef int _divide(self) except -1 nogil:
         """Divide some rows of the node at hand; after the last of them it gets its children."""
         cdef int32_t end = self.done + self._chunk(), middle
-        cdef const Candidate* best = &self.search.best
         cdef Pending at = self.at
         # a sample says nothing of all rows
         cdef uint64_t constant = (
@@ -248,7 +247,7 @@ cdef class Growth:
             return self._close()
         middle = at.begin + self.n_left
         memcpy(&self.slots[middle], self.right, (at.end - middle) * sizeof(int32_t))
-        end = self.shadow.split(at.node, best.column, best.threshold, best.missing_right)
+        end = self.shadow.split(at.node, self.search.best)
         self._push(end + 1, middle, at.end, constant)
         self._push(end, at.begin, middle, constant)
         self.at.node = -1
@@ -267,7 +266,8 @@ cdef class Growth:
 
     cdef int _resume(self) except -1 nogil:
         """Look at the rows of the node at hand again: a state has only what came of it."""
-        cdef Candidate best = self.search.best
+        cdef Test best = self.search.best
+        cdef double score = self.search.score
         cdef int32_t n = self.at.end - self.at.begin, first = 0
         self.is_begun = True
         self.search.begin(&self.slots[self.at.begin], n, self.at.constant)
@@ -284,10 +284,10 @@ cdef class Growth:
                 self.right, &self.slots[self.at.begin + self.n_left],
                 (self.done - self.n_left) * sizeof(int32_t),
             )
-        self.search.best = best
+        self.search.best, self.search.score = best, score
         if best.column >= 0:
             self.search.is_done = self.search.n == 2 if self.search.has_numbers else (
-                best.score >= self.search.total
+                score >= self.search.total
             )
         return 0
 
@@ -341,11 +341,11 @@ cdef class Growth:
     # ------------------------------------------------------------------------------- state
 
     cdef GrowthRecord _record(self) noexcept nogil:
-        cdef const Candidate* best = &self.search.best
+        cdef const Test* best = &self.search.best
         cdef GrowthRecord record = GrowthRecord(
             self.first, self.end, self.next_row, self.credit, self.spent, self.random, 0,
             self.appetite, 0.0, self.phase, self.search.label_capacity, self.at.node, 0, 0, 0, 0, 0,
-            0, 0, -1, 0.0, 0, self.stack_capacity,
+            0, 0, -1, 0.0, 0, 0, 0, self.stack_capacity,
         )
         if self.at.node < 0:
             return record
@@ -355,8 +355,12 @@ cdef class Growth:
         if self.stage == DIVIDING:
             record.n_left = self.n_left
         if best.column >= 0:
-            record.column, record.threshold = best.column, best.threshold
-            record.missing_right, record.score = best.missing_right, best.score
+            record.column, record.score = best.column, self.search.score
+            record.missing_right, record.salt = best.missing_right, best.salt
+            if best.salt:
+                record.members = best.bound.members
+            else:
+                record.threshold = best.bound.threshold
         if self.stage != COUNTING and self.at.end - self.at.begin > CHUNK:
             record.word = self.word
         return record
@@ -413,10 +417,11 @@ cdef class Growth:
         self.n_tried, self.n_drawn = record.n_tried, record.n_drawn
         self.stage, self.done, self.n_left = record.stage, record.done, record.n_left
         self.word = record.word
-        self.search.best.column = record.column
-        self.search.best.threshold = record.threshold
-        self.search.best.missing_right = record.missing_right
-        self.search.best.score = record.score if record.column >= 0 else -INFINITY
+        self.search.best = Test(
+            record.column, bound_of(record.salt != 0, record.threshold, record.members),
+            <uint8_t> record.missing_right, <uint8_t> record.salt,
+        )
+        self.search.score = record.score if record.column >= 0 else -INFINITY
         return 0
 
 
@@ -440,7 +445,7 @@ def check_growth(state, window, n_labels, has_numbers):
     require(-1 <= int(record["column"]) < n_columns, "a candidate")
     require(0 <= record["appetite"] < np.inf, "what a tree takes")
     require(np.isfinite([record["threshold"], record["score"]]).all(), "a candidate")
-    require(record["missing_right"] in (0, 1), "a candidate")
+    require(record["missing_right"] in (0, 1) and 0 <= record["salt"] < 256, "a candidate")
     if phase != GROWING:
         require(len(rows) == len(stack) == room == 0, "a tree that does not grow")
         require(node == -1, "a tree that does not grow")

@@ -3,15 +3,30 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from streamtree._core.store.pool cimport Pool
+from streamtree._core.stream.row cimport Row
 
 cdef enum:
     ROOT = 0
     MOST_KEPT = 16      # rows of a leaf whose numbers are kept
+    BUCKETS = 32        # of categories, and the first for rows that have none
+
+
+cdef union Bound:
+    float threshold     # right above it
+    uint32_t members    # right if the bucket of the category is one of these, by bit
+
+
+cdef struct Test:
+    # of a split
+    int32_t column      # -1: there is none
+    Bound bound
+    uint8_t missing_right
+    uint8_t salt        # by which categories lie in buckets; 0: the bound is a threshold
 
 
 cdef struct ExtraNode:
-    int32_t column      # of a split, else -1
-    float threshold     # right above it
+    int32_t column      # of a split, else -1; with buckets one of the feature's categories
+    Bound bound
     int32_t left        # of a split: the first child, the other is the next node; else -1
     int32_t parent
     float weight        # of the examples that came here
@@ -21,7 +36,7 @@ cdef struct ExtraNode:
     uint8_t n_kept
     uint8_t since       # rows since the last search for a split
     uint8_t missing_right
-    uint8_t unused
+    uint8_t salt
 
 
 cdef struct NodeRecord:
@@ -35,6 +50,8 @@ cdef struct NodeRecord:
     int32_t n_kept
     int32_t since
     int32_t missing_right
+    uint32_t members
+    int32_t salt
 
 
 cdef class ExtraNodes:
@@ -54,9 +71,9 @@ cdef class ExtraNodes:
     cdef bint may_take(self, size_t more) noexcept nogil
     cdef bint may_split(self) noexcept nogil
     cdef size_t split_bytes(self) noexcept nogil
-    cdef int32_t split(self, int32_t node, int32_t column, float threshold,
-                       bint missing_right) except -1 nogil
-    cdef int32_t descend(self, int32_t node, const float* table) noexcept nogil
+    cdef int32_t split(self, int32_t node, Test test) except -1 nogil
+    cdef int32_t descend(self, int32_t node, const Row* row,
+                         const int32_t* groups) noexcept nogil
     cdef int set_labels(self, int32_t node, const int32_t* labels, const double* weights,
                         int32_t n) except -1 nogil
     cdef int add_label(self, int32_t node, int32_t label, float weight) except -1 nogil
@@ -91,14 +108,42 @@ cdef class ExtraNodes:
         return <uint32_t*> &self.pool.words[self.nodes[node].kept].number
 
 
-cdef inline bint goes_right(const ExtraNode* node, float value) noexcept nogil:
-    """The test of a split; NaN is missing."""
+cdef inline Bound bound_of(bint is_set, float threshold, uint32_t members) noexcept nogil:
+    cdef Bound bound
+    if is_set:
+        bound.members = members
+    else:
+        bound.threshold = threshold
+    return bound
+
+
+cdef inline uint32_t bucket_of(uint32_t kind, uint32_t salt) noexcept nogil:
+    """Where a category lies, by a hash of it; which others lie there depends on the salt."""
+    cdef uint32_t word = (kind ^ salt * <uint32_t> 0x85EBCA77) * <uint32_t> 0x9E3779B1
+    return 1 + (word >> 16) % <uint32_t> (BUCKETS - 1) if kind else 0
+
+
+cdef inline bint is_member(uint32_t members, uint32_t kind, uint32_t salt) noexcept nogil:
+    """The test of a set of categories."""
+    return members >> bucket_of(kind, salt) & 1
+
+
+cdef inline bint is_above(float value, float threshold, bint missing_right) noexcept nogil:
+    """The test of a threshold; NaN is missing."""
     # without a jump that is random
-    return (value > node.threshold) | (node.missing_right & (value != value))
+    return (value > threshold) | (missing_right & (value != value))
+
+
+cdef inline bint goes_right(const ExtraNode* node, const Row* row,
+                            const int32_t* groups) noexcept nogil:
+    """The test of a split; `groups` has the features of the columns, see context.pxd."""
+    if node.salt:
+        return is_member(node.bound.members, row.kinds[groups[node.column]], node.salt)
+    return is_above(row.table[node.column], node.bound.threshold, node.missing_right)
 
 
 cdef inline void descend_together(const ExtraNode** trees, int32_t* at, Py_ssize_t n,
-                                  const float* table) noexcept nogil:
+                                  const Row* row, const int32_t* groups) noexcept nogil:
     """Follow a row down n trees to their leaves, side by side: alone it waits at every node."""
     cdef const ExtraNode* here
     cdef Py_ssize_t i
@@ -108,7 +153,7 @@ cdef inline void descend_together(const ExtraNode** trees, int32_t* at, Py_ssize
         for i in range(n):
             here = &trees[i][at[i]]
             if here.left >= 0:
-                at[i] = here.left + goes_right(here, table[here.column])
+                at[i] = here.left + goes_right(here, row, groups)
                 is_on_the_way = True
 
 

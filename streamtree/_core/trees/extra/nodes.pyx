@@ -1,7 +1,7 @@
 """Counting along the way of an example, and what the counts say."""
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
 from streamtree._core.store.budget cimport counted, give_back, shrunk, spacious
@@ -113,25 +113,26 @@ cdef class ExtraNodes:
         self.size, other.size = other.size, self.size
         self.capacity, other.capacity = other.capacity, self.capacity
 
-    cdef int32_t split(self, int32_t node, int32_t column, float threshold,
-                       bint missing_right) except -1 nogil:
+    cdef int32_t split(self, int32_t node, Test test) except -1 nogil:
         """Give a leaf two children; returns the left one. It keeps what it has counted."""
         cdef int32_t left = self.size
         self.reserve(left + 2)
         self._open(node)
         self._open(node)
         self.drop_kept(node)
-        self.nodes[node].column = column
-        self.nodes[node].threshold = threshold
-        self.nodes[node].missing_right = missing_right
+        self.nodes[node].column = test.column
+        self.nodes[node].bound = test.bound
+        self.nodes[node].missing_right = test.missing_right
+        self.nodes[node].salt = test.salt
         self.nodes[node].left = left
         return left
 
-    cdef int32_t descend(self, int32_t node, const float* table) noexcept nogil:
+    cdef int32_t descend(self, int32_t node, const Row* row,
+                         const int32_t* groups) noexcept nogil:
         """The leaf of a row that has come to a node."""
         cdef const ExtraNode* here = &self.nodes[node]
         while here.left >= 0:
-            node = here.left + goes_right(here, table[here.column])
+            node = here.left + goes_right(here, row, groups)
             here = &self.nodes[node]
         return node
 
@@ -323,8 +324,9 @@ cdef class ExtraNodes:
     cdef NodeRecord _record(self, int32_t node) noexcept nogil:
         cdef const ExtraNode* here = &self.nodes[node]
         return NodeRecord(
-            here.column, here.threshold, here.left, here.parent, here.weight, here.n_labels,
-            here.n_kept, here.since, here.missing_right,
+            here.column, 0.0 if here.salt else here.bound.threshold, here.left, here.parent,
+            here.weight, here.n_labels, here.n_kept, here.since, here.missing_right,
+            here.bound.members if here.salt else 0, here.salt,
         )
 
     cdef int take_state(self, dict state) except -1:
@@ -342,7 +344,8 @@ cdef class ExtraNodes:
         for node in range(self.size):
             here = &self.nodes[node]
             memset(here, 0, sizeof(ExtraNode))
-            here.column, here.threshold = records[node].column, records[node].threshold
+            here.column, here.salt = records[node].column, <uint8_t> records[node].salt
+            here.bound = bound_of(here.salt, records[node].threshold, records[node].members)
             here.left, here.parent = records[node].left, records[node].parent
             here.weight, here.n_labels = records[node].weight, records[node].n_labels
             here.n_kept, here.since = records[node].n_kept, records[node].since
@@ -396,6 +399,7 @@ def check_nodes(state, n_columns, n_labels, has_numbers, what):
     check_finite(nodes, "weight", at_least=0)
     require(((nodes["since"] >= 0) & (nodes["since"] < 256)).all(), f"a count of {what}")
     require(np.isin(nodes["missing_right"], (0, 1)).all(), f"a split of {what}")
+    require(((nodes["salt"] >= 0) & (nodes["salt"] < 256)).all(), f"a split of {what}")
     counts, kept = nodes["n_labels"].astype(np.int64), nodes["n_kept"].astype(np.int64)
     require(((kept >= 0) & (kept <= np.where(is_inner, 0, MOST_KEPT))).all(), f"rows of {what}")
     require(kept.sum() == len(state["kept"]), f"the rows of {what}")

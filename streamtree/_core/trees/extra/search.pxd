@@ -1,8 +1,9 @@
 """The search for a split among random ones, over some rows of the window."""
 
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from streamtree._core.stream.window cimport Window
+from streamtree._core.trees.extra.nodes cimport Test
 
 
 cdef enum:
@@ -10,19 +11,16 @@ cdef enum:
     CHUNK = 512
 
 
-cdef struct Candidate:
-    int32_t column          # -1: there is none
-    float threshold
-    int32_t missing_right
-    int32_t unused
-    double score            # the sum over both sides of squared weights or sums, per weight
-
-
 cdef struct Trial:
     # a candidate while it is drawn and compared
     int32_t column
     float threshold
-    int32_t missing_right
+    bint missing_right
+    int32_t row             # of a category: the place of the row that it was drawn from,
+    int32_t first           # and from which rows are looked at in turn
+    uint32_t salt           # of a set of categories, else 0
+    uint32_t members
+    uint32_t met            # buckets that rows are in
     int32_t n_missing       # rows without a value
     uint64_t word           # that it is drawn by
     float low               # the least and the largest value
@@ -35,7 +33,8 @@ cdef size_t search_bytes(int64_t n, int64_t n_labels, bint has_numbers) noexcept
 cdef class SplitSearch:
     cdef Window window
     cdef bint has_numbers
-    cdef Candidate best
+    cdef Test best
+    cdef double score           # of the best: over both sides, squared weights or sums, per weight
     cdef Trial trial
     cdef const int32_t* slots   # of the rows that are searched
     cdef int32_t n
@@ -77,6 +76,7 @@ cdef class SplitSearch:
     cdef bint consider(self, uint64_t* random, bint is_between_rows) noexcept nogil
     cdef bint _draw(self, uint64_t* random) noexcept nogil
     cdef void _gather(self) noexcept nogil
+    cdef void _gather_set(self) noexcept nogil
     cdef bint _set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil
     cdef void _narrow(self, float* low, float* high) noexcept nogil
     cdef void _compare(self) noexcept nogil

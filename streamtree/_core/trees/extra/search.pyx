@@ -1,18 +1,24 @@
 """Random candidates, and how well they tell labels or numbers apart.
 
 A candidate is a random column with a random threshold, or the category of a random row against all
-others. Where values are missing they go to a random side, or are told from all that are there.
-Candidates for many rows are compared by a sample of them.
+others, or a set of categories. Into a set go those of which one random row has the label of the row
+that was drawn, or a larger number; so it is likely to be of use, and random where nothing is to be
+found. Among few rows, each of another category, it would tell anything apart, and is not tried.
+Categories of a set lie in buckets, by a hash that is another one for every set.
+
+Where values are missing they go to a random side, or are told from all that are there; in a set
+they are one category more. Candidates for many rows are compared by a sample of them.
 """
 
 cimport cython
 from libc.float cimport FLT_MAX
 from libc.math cimport INFINITY
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from streamtree._core.kernels.rng cimport below, fraction, next_random, splitmix64
 from streamtree._core.store.budget cimport counted, give_back
 from streamtree._core.stream.window cimport Cell, Window
+from streamtree._core.trees.extra.nodes cimport bound_of, bucket_of, is_above, is_member
 
 
 cdef extern from "../../kernels/ranges.h" nogil:
@@ -20,7 +26,7 @@ cdef extern from "../../kernels/ranges.h" nogil:
 
 
 cdef enum:
-    # labels of so many rows are found by looking at all of them
+    # labels of so many rows are found by looking at all of them; only of more are sets tried
     FEW_ROWS = 16
     # a value is far out where the range of all rows is so many times that of these
     SAMPLED_ROWS = 4
@@ -126,7 +132,7 @@ cdef class SplitSearch:
         self.n_labels = 0
         self.slots, self.n = slots, n
         self.best.column = -1
-        self.best.score = -INFINITY
+        self.score = -INFINITY
         self.is_done = self.is_weighted = False
         self.is_pure = True
         self.total = self.sum = 0.0
@@ -217,7 +223,10 @@ cdef class SplitSearch:
         """
         if not self._draw(random):
             return False
-        self._gather()
+        if self.trial.salt:
+            self._gather_set()
+        else:
+            self._gather()
         if not self._set_threshold(random, is_between_rows):
             return False
         if self.has_numbers:
@@ -230,17 +239,20 @@ cdef class SplitSearch:
     cdef bint _draw(self, uint64_t* random) noexcept nogil:
         """Choose a column; returns whether there is one."""
         cdef Trial* trial = &self.trial
-        cdef uint64_t word = next_random(random)
+        cdef uint64_t word = next_random(random), rows
         cdef int32_t choice = <int32_t> below(word, self.n_columns), field
-        trial.word = word
+        trial.word, trial.salt = word, 0
         if choice < self.window.n_fields:
             field = self.window.ranked[choice]
             trial.column = self.window.fields[field].column
             if trial.column < 0:
-                # one against rest: that of a random row
-                trial.column = self.window.cells_of(
-                    self.slots[below(next_random(random), self.n)]
-                )[field].code
+                # of a random row; every other time a set of categories
+                rows = next_random(random)
+                trial.row = <int32_t> below(rows, self.n)
+                trial.first = <int32_t> (fraction(rows) * self.n)
+                trial.column = self.window.cells_of(self.slots[trial.row])[field].code
+                if self.n > FEW_ROWS and word & 0x100:
+                    trial.salt = word & 0xFF
             return trial.column >= 0 and not self.constant & bit_of(field)
         word = next_random(random)
         trial.column = self._draw_listed(self.slots[below(word, self.n)], word)
@@ -276,6 +288,31 @@ cdef class SplitSearch:
                 values[i] = cells[slots[i] * stride].number
         self.trial.n_missing = value_range(values, self.n, &self.trial.low, &self.trial.high)
 
+    cdef void _gather_set(self) noexcept nogil:
+        """Choose categories, by a random row of each, and see which rows have one of them."""
+        cdef Trial* trial = &self.trial
+        cdef int32_t i, k
+        cdef uint32_t bucket
+        cdef bint is_right
+        trial.members = trial.met = 0
+        for k in range(self.n):
+            i = trial.first + k if trial.first + k < self.n else trial.first + k - self.n
+            bucket = bucket_of(self.window.kind(self.slots[i], trial.column), trial.salt)
+            self.values[i] = bucket
+            if trial.met >> bucket & 1:
+                continue
+            if self.has_numbers:
+                is_right = (
+                    self.window.targets[self.slots[i]] > self.window.targets[self.slots[trial.row]]
+                )
+            else:
+                is_right = self.row_labels[i] == self.row_labels[trial.row]
+            trial.met |= <uint32_t> 1 << bucket
+            trial.members |= <uint32_t> is_right << bucket
+        for i in range(self.n):
+            self.values[i] = trial.members >> <uint32_t> self.values[i] & 1
+        trial.n_missing = value_range(self.values, self.n, &trial.low, &trial.high)
+
     cdef bint _set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil:
         """Draw a threshold and a side for what is missing; False where nothing can be split."""
         cdef Trial* trial = &self.trial
@@ -301,7 +338,7 @@ cdef class SplitSearch:
             if low > high:
                 low, high = high, low
         if not low < high:
-            if trial.n_missing == 0 and place >= 0 and not is_between_rows:
+            if trial.n_missing == 0 and place >= 0 and not (is_between_rows or trial.salt):
                 self.constant |= bit_of(place)
             return False
         if self.n > FEW_ROWS and not is_category:
@@ -396,18 +433,24 @@ cdef class SplitSearch:
     cdef void _compare(self) noexcept nogil:
         """Compare the candidate, whose sides were weighed, with the best."""
         cdef double right_weight = 0.0, score
+        cdef bint is_right_heavier
         if self.has_numbers:
             score = self._score_numbers(&right_weight)
         else:
             score = self._score_labels(&right_weight)
-        if not score > self.best.score:
+        if not score > self.score:
             return
-        self.best.column = self.trial.column
-        self.best.threshold = self.trial.threshold
-        self.best.missing_right = self.trial.missing_right
-        self.best.score = score
-        if self.trial.n_missing == 0:
-            self.best.missing_right = right_weight > self.total - right_weight
+        self.score = score
+        # what no row has goes where most do
+        is_right_heavier = right_weight > self.total - right_weight
+        self.best.column, self.best.salt = self.trial.column, <uint8_t> self.trial.salt
+        self.best.missing_right = (
+            self.trial.missing_right if self.trial.n_missing else is_right_heavier
+        )
+        self.best.bound = bound_of(
+            self.trial.salt != 0, self.trial.threshold,
+            self.trial.members | (~self.trial.met if is_right_heavier else 0),
+        )
 
     cdef double _score_labels(self, double* right_weight) noexcept nogil:
         cdef int32_t i
@@ -454,7 +497,8 @@ cdef class SplitSearch:
         """
         cdef int32_t i, slot, side, n_right = first - n_left
         cdef int32_t column = self.best.column, place = self.window.field_of[column]
-        cdef float value, threshold = self.best.threshold
+        cdef float value, threshold = self.best.bound.threshold
+        cdef uint32_t members = self.best.bound.members, salt = self.best.salt
         cdef bint missing_right = self.best.missing_right
         cdef const Cell* cells = NULL
         cdef Py_ssize_t stride = self.window.stride
@@ -462,11 +506,14 @@ cdef class SplitSearch:
             cells = &self.window.cells[place]
         for i in range(first, end):
             slot = slots[i]
-            value = (
-                cells[slot * stride].number if cells != NULL
-                else self.window.value(slot, column)
-            )
-            side = (value > threshold) | (missing_right & (value != value))
+            if salt:
+                side = is_member(members, self.window.kind(slot, column), salt)
+            else:
+                value = (
+                    cells[slot * stride].number if cells != NULL
+                    else self.window.value(slot, column)
+                )
+                side = is_above(value, threshold, missing_right)
             # without a jump that is random: it is written to both, and stays in one
             right[n_right] = slot
             slots[n_left] = slot

@@ -13,7 +13,9 @@ from streamtree._core.stream.row cimport (
 )
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport GROWING, IDLE, Growth
-from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ROOT, ExtraNode, ExtraNodes, goes_right
+from streamtree._core.trees.extra.nodes cimport (
+    MOST_KEPT, ROOT, ExtraNode, ExtraNodes, goes_right, is_above, is_member,
+)
 from streamtree._core.trees.extra.search cimport SplitSearch
 from streamtree._core.trees.tree cimport Tree
 
@@ -117,13 +119,13 @@ cdef class ExtraTree(Tree):
     # ------------------------------------------------------------------------- one example
 
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
-        return self.nodes.descend(ROOT, row.table)
+        return self.nodes.descend(ROOT, row, self.context.groups)
 
     cdef int32_t _leaf_of(self, const Row* row, Scratch* scratch) noexcept nogil:
         """As `leaf`, remembered until the tree learns."""
         if not remembers(scratch, <const void*> self, row):
             remember(scratch, <const void*> self, row)
-            scratch.memo_node = self.nodes.descend(ROOT, row.table)
+            scratch.memo_node = self.nodes.descend(ROOT, row, self.context.groups)
         return scratch.memo_node
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
@@ -131,7 +133,8 @@ cdef class ExtraTree(Tree):
 
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
-        self._answer(self.nodes.descend(node, row.table), scratch, out)
+        node = self.nodes.descend(node, row, self.context.groups)
+        self._answer(node, scratch, out)
 
     cdef void _answer(self, int32_t node, Scratch* scratch, Prediction* out) noexcept nogil:
         """What a leaf says."""
@@ -260,10 +263,7 @@ cdef class ExtraTree(Tree):
         cdef int32_t right[MOST_KEPT]
         cdef int32_t i, n = self.search.n, child
         cdef int32_t n_left = self.search.divide(slots, right, 0, n, 0)
-        child = nodes.split(
-            leaf, self.search.best.column, self.search.best.threshold,
-            self.search.best.missing_right,
-        )
+        child = nodes.split(leaf, self.search.best)
         for i in range(n_left):
             self._begin_with(nodes, child, slots[i])
         for i in range(n - n_left):
@@ -324,7 +324,12 @@ cdef class ExtraTree(Tree):
         cdef int32_t node = ROOT
         cdef const ExtraNode* here = &nodes.nodes[ROOT]
         while here.left >= 0:
-            node = here.left + goes_right(here, self.window.value(slot, here.column))
+            node = here.left + (
+                is_member(here.bound.members, self.window.kind(slot, here.column), here.salt)
+                if here.salt else is_above(
+                    self.window.value(slot, here.column), here.bound.threshold, here.missing_right
+                )
+            )
             here = &nodes.nodes[node]
         return node
 
@@ -342,6 +347,19 @@ cdef class ExtraTree(Tree):
         self._say(node, &shares[0, 0], &shares[1, 0])
         return out[0, :self.context.n_labels]
 
+    def members(self, int32_t node):
+        """The columns of the categories in the set of a node, if there is one, and whether rows
+        without any are in it."""
+        cdef const ExtraNode* here = &self.nodes.nodes[node]
+        cdef const int32_t* groups = self.context.groups
+        cdef int32_t column
+        found = [
+            column for column in range(self.context.n_columns)
+            if groups[column] >= 0 and groups[column] == groups[here.column]
+            and is_member(here.bound.members, self.context.kind_of(column), here.salt)
+        ]
+        return found, is_member(here.bound.members, 0, here.salt)
+
     @property
     def trust(self):
         """How far the tree is followed, from 0 to 1."""
@@ -358,11 +376,15 @@ cdef class ExtraTree(Tree):
 
     cdef list path(self, const Row* row, Scratch* scratch):
         cdef int32_t node = ROOT
+        cdef bint side
         cdef const ExtraNode* here = &self.nodes.nodes[ROOT]
         nodes = []
         while here.left >= 0:
-            nodes.append((node, <double> row.table[here.column] - here.threshold))
-            node = here.left + goes_right(here, row.table[here.column])
+            side = goes_right(here, row, self.context.groups)
+            nodes.append((node, side - 0.5 if here.salt else (
+                <double> row.table[here.column] - here.bound.threshold
+            )))
+            node = here.left + side
             here = &self.nodes.nodes[node]
         return [*nodes, (node, None)]
 
@@ -377,7 +399,7 @@ cdef class ExtraTree(Tree):
 
     cdef list sample(self, const Row* row, Scratch* scratch, Py_ssize_t least):
         """Of the lowest node on the way of the row that has enough of them."""
-        cdef int32_t node = self.nodes.descend(ROOT, row.table)
+        cdef int32_t node = self.nodes.descend(ROOT, row, self.context.groups)
         found = self._kept_below(node)
         while len(found) < least and self.nodes.nodes[node].parent >= 0:
             node = self.nodes.nodes[node].parent
