@@ -121,7 +121,7 @@ class _ExtraTree(StreamTree):
         if test["salt"]:
             members, or_missing = self._core.measure("members", node)
             values = [state["features"][member].value for member in members]
-            words = inspection.set_test(name.name, values)
+            words = inspection.set_test(inspection.feature_of(name), values)
         elif isinstance(name, Category):
             return words
         elif threshold == np.finfo(np.float32).max:

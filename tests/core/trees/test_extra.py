@@ -9,6 +9,7 @@ from reference.lomtree import splitmix64
 from support.marks import first_quick
 
 from streamtree import ExtraTreeClassifier, ExtraTreeRegressor
+from streamtree._core.store.state import StateError
 from streamtree._core.stream.features import Category
 
 # the same sums in another order
@@ -149,6 +150,73 @@ def test_the_regressor_is_its_reference(settings):
         return model._core.tree.said(model.decision_path(x)[-1]["node"])
 
     compared(ExtraTreeRegressor(**settings), rows, targets, weights, said, **settings)
+
+
+def kinds_stream(n, seed=0):
+    """A category of 60, half of which have label 1, or none, and a number that tells nothing."""
+    rng = np.random.default_rng(seed)
+    ones = set(rng.permutation(60)[:30].tolist())
+    for _ in range(n):
+        kind = int(rng.integers(60))
+        x = {"size": float(rng.normal()), "kind": f"k{kind}"}
+        if rng.random() < 0.1:
+            del x["kind"]
+        yield x, int(kind in ones) if "kind" in x else 0
+
+
+@pytest.mark.parametrize("estimator", [ExtraTreeClassifier, ExtraTreeRegressor])
+def test_sets_of_categories_are_told_from_the_rest(estimator):
+    model, hits = estimator(), []
+    for x, y in kinds_stream(3000):
+        hits.append(round(model.predict_one(x) or 0) == y)
+        model.learn_one(x, y)
+    # with tests of one category against all others it is .951, and .979 for numbers
+    assert np.mean(hits[2000:]) > 0.99
+    frame, names = model.to_dataframe(), model.snapshot()["features"]
+    tests, branches = frame["test"], frame["branch"]
+    members = {
+        node: model._core.tree.members(node)
+        for node in tests[tests.str.startswith("kind in {")].index.tolist()
+    }
+    assert len(members) > 5
+    seen = set()
+    for x, _ in kinds_stream(100, seed=1):
+        path = model.decision_path(x)
+        for step, below in zip(path, path[1:], strict=False):
+            if step["node"] not in members:
+                continue
+            columns, or_missing = members[step["node"]]
+            values = {names[column].value for column in columns}
+            is_right = x["kind"] in values if "kind" in x else or_missing
+            assert tests[step["node"]].endswith(" or missing") == or_missing
+            assert branches[below["node"]] == ("yes" if is_right else "no")
+            assert (step["score"] > 0) == is_right
+            seen.add(("kind" in x, is_right))
+    assert len(seen) > 2
+
+
+def test_a_set_where_there_are_no_categories_has_no_members():
+    """A file may say so; no memory is read that is not there."""
+    model = ExtraTreeClassifier()
+    for x, y in kinds_stream(300):
+        model.learn_one(x, y)
+    state = model.snapshot()
+    nodes = state["tree"]["grown"]["nodes"]
+    place = state["features"].index("size")
+    nodes["salt"][nodes["left"] >= 0] = 255
+    nodes["column"][nodes["left"] >= 0] = place
+    nodes["members"] = 2**32 - 2
+    model._core.check_state(state)
+    copy = model.clone()
+    copy._core.restore(state)
+    for x, _ in kinds_stream(20, seed=2):
+        # as rows without a category: in the first bucket, which is no member
+        assert all(step["score"] < 0 for step in copy.decision_path(x)[:-1])
+    for x, y in kinds_stream(600, seed=2):
+        copy.learn_one(x, y)
+    nodes["salt"][0] = 256
+    with pytest.raises(StateError, match="a split"):
+        model._core.check_state(state)
 
 
 def test_snapshots_while_it_grows_go_on():
