@@ -1,5 +1,6 @@
 """Randomised trees against a plain reference, and what they promise."""
 
+import itertools
 import pickle
 
 import numpy as np
@@ -182,7 +183,7 @@ def test_sets_of_categories_are_told_from_the_rest(estimator):
     seen = set()
     for x, _ in kinds_stream(100, seed=1):
         path = model.decision_path(x)
-        for step, below in zip(path, path[1:], strict=False):
+        for step, below in itertools.pairwise(path):
             if step["node"] not in members:
                 continue
             columns, or_missing = members[step["node"]]
