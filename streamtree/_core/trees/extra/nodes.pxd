@@ -123,7 +123,7 @@ cdef inline uint32_t bucket_of(uint32_t kind, uint32_t salt) noexcept nogil:
     return 1 + (word >> 16) % <uint32_t> (BUCKETS - 1) if kind else 0
 
 
-cdef inline bint is_member(uint32_t members, uint32_t kind, uint32_t salt) noexcept nogil:
+cdef inline bint is_in_set(uint32_t members, uint32_t kind, uint32_t salt) noexcept nogil:
     """The test of a set of categories."""
     return members >> bucket_of(kind, salt) & 1
 
@@ -138,7 +138,7 @@ cdef inline bint goes_right(const ExtraNode* node, const Row* row,
                             const int32_t* groups) noexcept nogil:
     """The test of a split; `groups` has the features of the columns, see context.pxd."""
     if node.salt:
-        return is_member(node.bound.members, row.kinds[groups[node.column]], node.salt)
+        return is_in_set(node.bound.members, row.kinds[groups[node.column]], node.salt)
     return is_above(row.table[node.column], node.bound.threshold, node.missing_right)
 
 

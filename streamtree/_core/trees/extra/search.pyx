@@ -18,7 +18,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from streamtree._core.kernels.rng cimport below, fraction, next_random, splitmix64
 from streamtree._core.store.budget cimport counted, give_back
 from streamtree._core.stream.window cimport Cell, Window
-from streamtree._core.trees.extra.nodes cimport bound_of, bucket_of, is_above, is_member
+from streamtree._core.trees.extra.nodes cimport bound_of, bucket_of, is_above, is_in_set
 
 
 cdef extern from "../../kernels/ranges.h" nogil:
@@ -507,7 +507,7 @@ cdef class SplitSearch:
         for i in range(first, end):
             slot = slots[i]
             if salt:
-                side = is_member(members, self.window.kind(slot, column), salt)
+                side = is_in_set(members, self.window.kind(slot, column), salt)
             else:
                 value = (
                     cells[slot * stride].number if cells != NULL

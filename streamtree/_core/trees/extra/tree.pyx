@@ -14,7 +14,7 @@ from streamtree._core.stream.row cimport (
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport GROWING, IDLE, Growth
 from streamtree._core.trees.extra.nodes cimport (
-    MOST_KEPT, ROOT, ExtraNode, ExtraNodes, goes_right, is_above, is_member,
+    MOST_KEPT, ROOT, ExtraNode, ExtraNodes, goes_right, is_above, is_in_set,
 )
 from streamtree._core.trees.extra.search cimport SplitSearch
 from streamtree._core.trees.tree cimport Tree
@@ -325,7 +325,7 @@ cdef class ExtraTree(Tree):
         cdef const ExtraNode* here = &nodes.nodes[ROOT]
         while here.left >= 0:
             node = here.left + (
-                is_member(here.bound.members, self.window.kind(slot, here.column), here.salt)
+                is_in_set(here.bound.members, self.window.kind(slot, here.column), here.salt)
                 if here.salt else is_above(
                     self.window.value(slot, here.column), here.bound.threshold, here.missing_right
                 )
@@ -356,9 +356,9 @@ cdef class ExtraTree(Tree):
         found = [
             column for column in range(self.context.n_columns)
             if groups[column] >= 0 and groups[column] == groups[here.column]
-            and is_member(here.bound.members, self.context.kind_of(column), here.salt)
+            and is_in_set(here.bound.members, self.context.kind_of(column), here.salt)
         ]
-        return found, is_member(here.bound.members, 0, here.salt)
+        return found, is_in_set(here.bound.members, 0, here.salt)
 
     @property
     def trust(self):
