@@ -17,7 +17,7 @@ MASK = 2**64 - 1
 LARGEST = np.finfo(np.float32).max
 MOST_KEPT = 16
 FIRST_GROWTH = 100
-HASTE, MOST_LEVELS, STEP, DRAWS, CHUNK, COUNT = 10, 40, 64, 4, 512, 4
+HASTE, MOST_LEVELS, STEP, DRAWS, CHUNK, COUNT, DIVIDE = 10, 40, 64, 4, 512, 4, 3
 REPLAYED, SEARCH = 8, 3
 ROWS_BETWEEN = 4
 NO_TRUST, FULL_TRUST, JUDGED_PARTS, MOST_JUDGED = 0.03, 0.07, 2, 2000
@@ -186,8 +186,7 @@ class ReferenceExtraTree:
             self.n_labels = max(self.n_labels, target + 1)
             if len(self.rows) % JUDGED_PARTS == 0:
                 self.judge(node, target)
-        self.count(node, len(self.rows) - 1)
-        self.grow()
+        self.grow(self.count(node, len(self.rows) - 1))
 
     def count_in(self, node, i):
         weight = self.weights[i]
@@ -210,29 +209,31 @@ class ReferenceExtraTree:
         return self.window + (self.window + 3) // 4
 
     def extend(self, leaf):
-        """Split a leaf by the rows that it has kept, if it is time; returns whether it was."""
+        """Split a leaf by the rows that it has kept, if it is time; returns what it has cost."""
         leaf.since = min(leaf.since + 1, 255)
         if not self.numbers and len(leaf.counts) < 2:
-            return False
+            return 0
         if leaf.since < ROWS_BETWEEN or len(leaf.kept) < (10 if self.numbers else 6):
-            return False
+            return 0
         leaf.since = 0
         kept = [i for i in leaf.kept if i >= len(self.rows) - self.capacity()]
         if len(kept) < 2:
-            return False
+            return 0
         search = Search(self, kept)
         if search.is_pure:
-            return False
+            return 0
+        cost = 0
         for _ in range(math.ceil(12 * math.sqrt(len(self.rows[0])))):
             if search.is_done:
                 break
             search.consider(self.random, between_rows=self.numbers)
+            cost += 2 * len(kept) + STEP
         if search.best:
             for child, part in self.split(leaf, search.best, kept):
                 for i in part:
                     self.count_in(child, i)
                     child.keep(i)
-        return True
+        return cost
 
     def split(self, node, test, rows):
         """Make the children of a node; returns them, each with its rows."""
@@ -245,7 +246,7 @@ class ReferenceExtraTree:
 
     # ----------------------------------------------------------------------------- growing
 
-    def grow(self):
+    def grow(self, spent):
         size = len(self.rows)
         if self.growth is None:
             if size >= self.next_growth:
@@ -253,7 +254,7 @@ class ReferenceExtraTree:
                 self.growth = Growth(self, list(range(size - n, size)))
                 self.next_growth = size + n // 2
         elif self.growth.due is not None:
-            self.growth.run()
+            self.growth.run(spent)
         else:
             effort = 0
             while effort < REPLAYED:
@@ -261,7 +262,7 @@ class ReferenceExtraTree:
                     self.root, self.growth = self.growth.root, None
                     break
                 i = self.growth.next_row
-                searched = self.count(self.leaf(self.rows[i], self.growth.root), i)
+                searched = self.count(self.leaf(self.rows[i], self.growth.root), i) > 0
                 effort += 1 + SEARCH * searched
                 self.growth.next_row += 1
 
@@ -285,8 +286,8 @@ class Growth:
     def limit(self):
         return MOST_LEVELS * 2 * self.n_candidates() * self.n
 
-    def run(self):
-        self.credit += HASTE * (self.limit() // self.n + 8)
+    def run(self, spent_elsewhere):
+        self.credit += HASTE * (self.limit() // self.n + 8) - spent_elsewhere
         while self.due is not None and self.credit >= self.due + STEP:
             cost, self.due = self.due, next(self.steps, None)
             self.spent += cost
@@ -318,7 +319,7 @@ class Growth:
                 yield 2 * len(search.rows)
                 tried += search.consider(self.random, between_rows=False)
             if search.best:
-                yield from chunks(rows)
+                yield from chunks(rows, DIVIDE)
             else:
                 yield 0
             if search.best:
@@ -337,7 +338,7 @@ def sample(rows, word):
     return found
 
 
-def chunks(rows, cost=1):
+def chunks(rows, cost):
     """What the steps over some rows cost."""
     for first in range(0, len(rows), CHUNK):
         yield cost * min(CHUNK, len(rows) - first)

@@ -7,6 +7,11 @@ from streamtree._core.trees.extra.nodes cimport ExtraNodes
 from streamtree._core.trees.extra.search cimport SplitSearch
 
 
+cdef enum:
+    # what a step costs besides the rows that it looks at, in cells
+    STEP = 64
+
+
 cpdef enum Phase:
     IDLE = 0
     GROWING = 1
@@ -91,7 +96,7 @@ cdef class Growth:
     cdef int start(self, uint64_t random, size_t most_scratch) except -1 nogil
     cdef int64_t limit(self) noexcept nogil
     cdef bint loses_rows(self) noexcept nogil
-    cdef int run(self) except -1 nogil
+    cdef int run(self, int64_t spent_elsewhere) except -1 nogil
     cdef void _measure(self) noexcept nogil
     cdef bint _is_decided(self) noexcept nogil
     cdef int32_t _chunk(self) noexcept nogil

@@ -33,9 +33,9 @@ cdef enum:
     DRAWS = 4
     # a tree is done at the latest when so many times all rows were looked at for all candidates
     MOST_LEVELS = 40
-    # what a step costs besides the rows that it looks at, in cells, and a row that is counted
-    STEP = 64
+    # what a row that is counted costs, in cells, and one that goes to a side
     COUNT = 4
+    DIVIDE = 3
     # rows below which no tree is worth growing
     LEAST_ROWS = 8
     # rows that are split, where there is room
@@ -117,15 +117,15 @@ cdef class Growth:
             self.first if self.phase == GROWING else self.next_row
         )
 
-    cdef int run(self) except -1 nogil:
-        """Do as much as is due for a row."""
+    cdef int run(self, int64_t spent_elsewhere) except -1 nogil:
+        """Do as much as is due for a row, less what was spent on it elsewhere."""
         cdef int64_t cost
         cdef int factor = CANDIDATES_OF_NUMBERS if self.search.has_numbers else CANDIDATES
         # fields and lists change from row to row
         self.search.measure()
         self.n_wanted = <int32_t> ceil(factor * sqrt(self.search.width))
         # the rows that are left when the limit is reached are looked at once more
-        self.credit += self.haste * (self.limit() // max(self.n, 1) + 8)
+        self.credit += self.haste * (self.limit() // max(self.n, 1) + 8) - spent_elsewhere
         while self.at.node >= 0 or self.n_stack:
             cost = self._next_cost()
             # a large step waits until there is enough for it: no row pays for two
@@ -167,9 +167,9 @@ cdef class Growth:
         if self.stage == SAMPLING:
             return COUNT * CHUNK
         if self.stage == DIVIDING:
-            return self._chunk()
+            return DIVIDE * self._chunk()
         if self._is_decided():
-            return self._chunk() if self.search.best.column >= 0 else 0
+            return DIVIDE * self._chunk() if self.search.best.column >= 0 else 0
         return 2 * self.search.n
 
     cdef int _step(self) except -1 nogil:

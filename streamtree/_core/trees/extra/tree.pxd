@@ -34,11 +34,11 @@ cdef class ExtraTree(Tree):
     cdef double _trust(self) noexcept nogil
     cdef void _judge(self, int32_t node, int32_t label, Scratch* scratch,
                      double* product, double* spread) noexcept nogil
-    cdef int _count(self, ExtraNodes nodes, int32_t leaf, int64_t row) except -1 nogil
-    cdef int _extend(self, ExtraNodes nodes, int32_t leaf) except -1 nogil
+    cdef int64_t _count(self, ExtraNodes nodes, int32_t leaf, int64_t row) except -1 nogil
+    cdef int64_t _extend(self, ExtraNodes nodes, int32_t leaf) except -1 nogil
     cdef int _split(self, ExtraNodes nodes, int32_t leaf, int32_t* slots) except -1 nogil
     cdef int _begin_with(self, ExtraNodes nodes, int32_t leaf, int32_t slot) except -1 nogil
-    cdef int _grow(self) except -1 nogil
+    cdef int _grow(self, int64_t spent) except -1 nogil
     cdef int _replay(self) except -1 nogil
     cdef int32_t _descend_in_window(self, ExtraNodes nodes, int32_t slot) noexcept nogil
     cdef list _kept_below(self, int32_t node)

@@ -12,7 +12,7 @@ from streamtree._core.stream.row cimport (
     LISTED, TABLE, Example, Prediction, Row, Scratch, remember, remembers,
 )
 from streamtree._core.stream.window cimport Window
-from streamtree._core.trees.extra.growth cimport GROWING, IDLE, Growth
+from streamtree._core.trees.extra.growth cimport GROWING, IDLE, STEP, Growth
 from streamtree._core.trees.extra.nodes cimport (
     MOST_KEPT, ROOT, ExtraNode, ExtraNodes, goes_right, is_above, is_in_set,
 )
@@ -202,13 +202,12 @@ cdef class ExtraTree(Tree):
             self.product += part * (product - self.product)
             self.spread += part * (spread - self.spread)
         scratch.memo_serial = 0
-        self._count(self.nodes, node, self.window.size - 1)
-        return self._grow()
+        return self._grow(self._count(self.nodes, node, self.window.size - 1))
 
-    cdef int _count(self, ExtraNodes nodes, int32_t leaf, int64_t row) except -1 nogil:
+    cdef int64_t _count(self, ExtraNodes nodes, int32_t leaf, int64_t row) except -1 nogil:
         """Count a row of the window in its leaf and the nodes above; the leaf may split.
 
-        Returns whether a split was searched for.
+        Returns what `_extend` does.
         """
         cdef int32_t slot = self.window.slot_of(row), node = leaf
         cdef float weight = self.window.weights[slot]
@@ -223,12 +222,15 @@ cdef class ExtraTree(Tree):
 
     # ---------------------------------------------------------------------------- splitting
 
-    cdef int _extend(self, ExtraNodes nodes, int32_t leaf) except -1 nogil:
-        """Split a leaf by the rows that it has kept, if it is time; returns whether it was."""
+    cdef int64_t _extend(self, ExtraNodes nodes, int32_t leaf) except -1 nogil:
+        """Split a leaf by the rows that it has kept, if it is time.
+
+        Returns what the search for a split has cost, in cells as growing does; 0 for none.
+        """
         cdef ExtraNode* here = &nodes.nodes[leaf]
         cdef int32_t slots[MOST_KEPT]
         cdef int32_t i, n = 0
-        cdef int64_t row
+        cdef int64_t row, cost = 0
         here.since += here.since < 255
         if not self.has_numbers and here.n_labels < 2:
             return 0
@@ -254,9 +256,10 @@ cdef class ExtraTree(Tree):
             if self.search.is_done:
                 break
             self.search.consider(&self.random, self.has_numbers)
+            cost += 2 * n + STEP
         if self.search.best.column >= 0:
             self._split(nodes, leaf, slots)
-        return 1
+        return cost
 
     cdef int _split(self, ExtraNodes nodes, int32_t leaf, int32_t* slots) except -1 nogil:
         """Split a leaf by the best candidate; its children begin with the rows that were kept."""
@@ -283,14 +286,17 @@ cdef class ExtraTree(Tree):
 
     # ------------------------------------------------------------------------------ growing
 
-    cdef int _grow(self) except -1 nogil:
-        """Go on with the tree that is to take the place of this one, or begin with it."""
+    cdef int _grow(self, int64_t spent) except -1 nogil:
+        """Go on with the tree that is to take the place of this one, or begin with it.
+
+        `spent` was for the row at hand: no row pays for a search and for growing.
+        """
         cdef bint is_done = False
         if self.growth.phase != IDLE and self.growth.loses_rows():
             self.growth.drop()
         try:
             if self.growth.phase == GROWING:
-                self.growth.run()
+                self.growth.run(spent)
             elif self.growth.phase != IDLE:
                 self._replay()
             elif self.may_begin and self.is_due():
@@ -315,7 +321,7 @@ cdef class ExtraTree(Tree):
                 self.nodes.swap(self.growth.shadow)
                 return self.growth.drop()
             node = self._descend_in_window(self.growth.shadow, self.window.slot_of(row))
-            effort += 1 + SEARCH * self._count(self.growth.shadow, node, row)
+            effort += 1 + SEARCH * (self._count(self.growth.shadow, node, row) > 0)
             self.growth.next_row += 1
         return 0
 
