@@ -2,11 +2,11 @@
 
     python benchmarks/accuracy.py run --learners "Forest*" forest batch ours
     python benchmarks/forests.py standings
-    python benchmarks/forests.py loss trees
+    python benchmarks/forests.py loss trees threads
 
 `standings` reads the table that `accuracy.py run` fills. `loss` measures log losses beside those of
 the model tree, `trees` accuracy and time by the number of randomised trees; both over the first
-rows of every set that classifies.
+rows of every set that classifies. `threads` times batches with one thread and with two, in turn.
 """
 
 from __future__ import annotations
@@ -60,6 +60,9 @@ R2_FLOORS = {
 # sets of which the floors are about so many rows
 FIRST_ROWS = dict.fromkeys(("moving_squares", "covtype100k", "airlines", "agrawal"), 30_000)
 R2_ROWS = 20_000
+# with and without a second thread, so many times; the first rows are learned before
+THREADED = ("letter", "magic", "covtype_kaggle15k", "adult_train32k", "pendigits", "elec2")
+TURNS, WARM_ROWS = 7, 2_000
 
 
 def second_half(result: Result) -> float:
@@ -242,7 +245,35 @@ def trees(report: Report, options: argparse.Namespace) -> None:
     )
 
 
-SECTIONS = {section.__name__: section for section in (standings, loss, trees)}
+def seconds_to_learn(stream: streams.Stream, rows: int, n_jobs: int) -> float:
+    """Of the rows of a batch after the first ones."""
+    model = ForestClassifier()
+    model.n_jobs = n_jobs
+    model.learn_many(stream.X[:WARM_ROWS], stream.y[:WARM_ROWS])
+    began = time.perf_counter()
+    model.learn_many(stream.X[WARM_ROWS:rows], stream.y[WARM_ROWS:rows])
+    return time.perf_counter() - began
+
+
+def threads(report: Report, options: argparse.Namespace) -> None:
+    """How much faster two threads learn a batch than one."""
+    report.begin("threads", f"learn_many, {options.rows - WARM_ROWS:,} rows, one and two threads")
+    lines, ratios = [], []
+    for name in THREADED:
+        stream = streams.stream(name)
+        times = np.array([
+            [seconds_to_learn(stream, options.rows, n_jobs) for n_jobs in (1, 2)]
+            for _ in range(TURNS)
+        ])
+        alone, both = np.median(times, axis=0) / (options.rows - WARM_ROWS) * 1e6
+        ratios.append(alone / both)
+        lines.append([name, short(alone), short(both), f"{ratios[-1]:.2f}"])
+    report.table(["set", "us a row", "with two threads", "times as fast"], lines)
+    ratio = statistics.median(ratios)
+    report.goal("median >= 1.7 times as fast", f"{ratio:.2f}", ratio >= 1.7)
+
+
+SECTIONS = {section.__name__: section for section in (standings, loss, trees, threads)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -48,8 +48,8 @@ cdef class Ensemble(Tree):
     cdef list room(self)
     cdef Py_ssize_t n_outputs(self) noexcept nogil
     cdef int ask(self, const Row* row, Scratch* scratch) noexcept nogil
-    cdef int begin(self, const Row* row, const Example* example,
-                   Scratch* scratch) except -1 nogil
+    cdef int begin(self, const Row* row, const Example* example, Scratch* scratch,
+                   bint is_shared) except -1 nogil
     cdef int teach(self, const Lesson* lesson) except -1 nogil
     cdef void end(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef void prepare(self, double* said) noexcept nogil

@@ -248,17 +248,19 @@ cdef class Ensemble(Tree):
         remember(scratch, <const void*> self, row)
         return 0
 
-    cdef int begin(self, const Row* row, const Example* example,
-                   Scratch* scratch) except -1 nogil:
-        """What is to be done before any part learns a row."""
+    cdef int begin(self, const Row* row, const Example* example, Scratch* scratch,
+                   bint is_shared) except -1 nogil:
+        """What is to be done before any part learns a row; `is_shared` tells that threads will."""
         cdef Py_ssize_t m
         cdef Ledger* before
+        cdef Scratch* place
         scratch.memo_serial = 0
         for m in range(self.n_members):
             if self.is_pool[m] and self.is_here[m]:
                 before = begin_counting(<Budget> self.ledgers[m])
                 try:
-                    (<Ensemble> self.trees[m]).begin(row, example, &scratch[self.places[m]])
+                    place = &scratch[self.places[m]]
+                    (<Ensemble> self.trees[m]).begin(row, example, place, is_shared)
                 finally:
                     end_counting(before)
         return 0
@@ -296,7 +298,7 @@ cdef class Ensemble(Tree):
                    Prediction* out) except -1 nogil:
         cdef bint is_asked = remembers(scratch, <const void*> self, row)
         cdef Lesson lesson = Lesson(row, example, scratch, out != NULL and not is_asked)
-        self.begin(row, example, scratch)
+        self.begin(row, example, scratch, scratch.crew != NULL)
         self.teach(&lesson)
         if out == NULL:
             return 0

@@ -1,7 +1,7 @@
 """Randomised trees over one window of recent rows."""
 
 cimport cython
-from libc.stdint cimport int32_t
+from libc.stdint cimport INT64_MAX, int32_t, int64_t
 
 from streamtree._core.ensembles.ensemble cimport Ensemble, MeanPool
 from streamtree._core.store.budget cimport bytes_allowed
@@ -48,6 +48,8 @@ cdef class ExtraTrees(MeanPool):
 
     cdef Window window
     cdef bint has_numbers
+    cdef size_t each            # bytes that a tree may take, as they were told last
+    cdef int64_t next_growth    # rows of the window when one of them is due to grow
 
     def __cinit__(self, list members, *, Window window, bint has_numbers):
         self.window = window
@@ -55,6 +57,7 @@ cdef class ExtraTrees(MeanPool):
 
     cdef int bind(self, Context context) except -1:
         self.window.bind(context)
+        self.next_growth = 0
         return Ensemble.bind(self, context)
 
     cdef void _descend(self, const Row* row, Scratch* scratch) noexcept nogil:
@@ -81,28 +84,37 @@ cdef class ExtraTrees(MeanPool):
         self._descend(row, scratch)
         return Ensemble.ask(self, row, scratch)
 
-    cdef int begin(self, const Row* row, const Example* example,
-                   Scratch* scratch) except -1 nogil:
+    cdef int begin(self, const Row* row, const Example* example, Scratch* scratch,
+                   bint is_shared) except -1 nogil:
         self.window.most = bytes_allowed() // 2
         self.window.push(row, example)
-        self._descend(row, scratch)
+        if not is_shared:
+            self._descend(row, scratch)
         self._share()
-        return Ensemble.begin(self, row, example, scratch)
+        return Ensemble.begin(self, row, example, scratch, is_shared)
 
     cdef void _share(self) noexcept nogil:
-        """Tell all members what they may take, and those that are due to grow who may begin."""
+        """Tell all members what they may take, and those that are due to grow who may begin.
+
+        No member is looked at without need: threads would wait for each other's memory.
+        """
         cdef Py_ssize_t m, most_growing = (self.n_members + GROWING_PARTS - 1) // GROWING_PARTS
         cdef Py_ssize_t n_growing = 0
         cdef bint may_begin
         cdef size_t each = bytes_of_each(
             left_of(bytes_allowed(), self.window.n_bytes()), max(self.n_members, 1), most_growing
         )
+        if each == self.each and self.window.size < self.next_growth:
+            return
+        self.each, self.next_growth = each, INT64_MAX
         for m in range(self.n_members):
             n_growing += (<ExtraTree> self.trees[m]).growth.phase != IDLE
         for m in range(self.n_members):
             may_begin = n_growing < most_growing and (<ExtraTree> self.trees[m]).is_due()
             n_growing += may_begin
             (<ExtraTree> self.trees[m]).allow(each, may_begin)
+            # one that begins now is to be told so no more with the next row
+            self.next_growth = min(self.next_growth, (<ExtraTree> self.trees[m]).next_growth)
 
     cdef dict own_state(self):
         return {"window": self.window.state()}
@@ -110,6 +122,7 @@ cdef class ExtraTrees(MeanPool):
     cdef int take_state(self, dict state) except -1:
         # its rows are what the members' states are about
         self.window.take_state(state["window"])
+        self.next_growth = 0
         return Ensemble.take_state(self, state)
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):

@@ -161,6 +161,9 @@ cdef class Crew:
             ):
                 self._do(job, thread)
                 n_done += 1
+            elif self.n_threads == 2:
+                # from here on the other one has taken all: a look at its words would slow it down
+                break
             job += step
             if job == self.n_jobs:
                 job = 0
