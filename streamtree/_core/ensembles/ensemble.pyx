@@ -8,7 +8,7 @@ themselves: so a batch may share it out among threads. What comes before and aft
 """
 
 cimport cython
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
@@ -23,6 +23,10 @@ from streamtree._core.stream.row cimport (
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
+
+cdef enum:
+    # so many rows are learned before threads look again which parts take long
+    ORDERED_ROWS = 64
 
 ctypedef int (*Quiet)(Ensemble, const Lesson*, int32_t) noexcept nogil
 
@@ -52,13 +56,40 @@ cdef class Lessons(Crew):
 
     cdef void* ensemble
     cdef const Lesson* lesson
+    cdef int32_t* order         # by job: which part it is
+    cdef int64_t n_given
+
+    def __cinit__(self, int32_t n_jobs, int32_t n_threads):
+        self.order = <int32_t*> zeroed(n_jobs * sizeof(int32_t))
+
+    def __dealloc__(self):
+        free(self.order)
 
     cdef int work(self, int32_t job, int32_t thread) noexcept nogil:
-        return (<Quiet> teach_part)(<Ensemble> self.ensemble, self.lesson, job)
+        return (<Quiet> teach_part)(<Ensemble> self.ensemble, self.lesson, self.order[job])
 
     cdef int give(self, Ensemble ensemble, const Lesson* lesson) except -1 nogil:
         self.ensemble, self.lesson = <void*> ensemble, lesson
+        if self.n_given % ORDERED_ROWS == 0:
+            self._put_in_order(ensemble)
+        self.n_given += 1
         return self.run()
+
+    cdef void _put_in_order(self, Ensemble ensemble) noexcept nogil:
+        """Lay busy parts to the ends, where threads begin: nobody is to wait for one in the end."""
+        cdef int32_t i, first = 0, end = ensemble.n_parts
+        for i in range(ensemble.n_parts):
+            if (<Tree> ensemble.parts[i].tree).is_busy():
+                if first <= ensemble.n_parts - end:
+                    self.order[first] = i
+                    first += 1
+                else:
+                    end -= 1
+                    self.order[end] = i
+        for i in range(ensemble.n_parts):
+            if not (<Tree> ensemble.parts[i].tree).is_busy():
+                self.order[first] = i
+                first += 1
 
 
 @cython.final

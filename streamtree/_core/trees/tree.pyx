@@ -52,6 +52,10 @@ cdef class Tree:
         """
         return 0
 
+    cdef bint is_busy(self) noexcept nogil:
+        """Whether rows are likely to take it longer than they mostly do, for some time."""
+        return False
+
     cdef Crew crew(self, int32_t n_threads):
         """Up to so many threads that learn a row together; None: there is nothing to share."""
         return None
