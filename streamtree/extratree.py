@@ -240,7 +240,7 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
 
     >>> model = ExtraTreeRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.R2())
-    R2: 0.184696
+    R2: 0.180217
 
     """
 

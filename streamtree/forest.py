@@ -424,7 +424,7 @@ class ForestClassifier(_Forest, StreamClassifier):
 
     >>> model = ForestClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 95.58%
+    Accuracy: 95.63%
     >>> max(model.member_weights, key=model.member_weights.get)
     'extra'
 
@@ -487,7 +487,7 @@ class ForestRegressor(_Forest, StreamRegressor):
 
     >>> model = ForestRegressor()
     >>> evaluate.progressive_val_score(synth.Friedman(seed=1).take(5000), model, metrics.R2())
-    R2: 0.876457
+    R2: 0.876666
 
     """
 
