@@ -257,15 +257,16 @@ def seconds_to_learn(stream: streams.Stream, rows: int, n_jobs: int) -> float:
 
 def threads(report: Report, options: argparse.Namespace) -> None:
     """How much faster two threads learn a batch than one."""
-    report.begin("threads", f"learn_many, {options.rows - WARM_ROWS:,} rows, one and two threads")
+    report.begin("threads", f"learn_many, first {options.rows:,} rows, one and two threads")
     lines, ratios = [], []
     for name in THREADED:
         stream = streams.stream(name)
+        rows = min(options.rows, len(stream))
         times = np.array([
-            [seconds_to_learn(stream, options.rows, n_jobs) for n_jobs in (1, 2)]
+            [seconds_to_learn(stream, rows, n_jobs) for n_jobs in (1, 2)]
             for _ in range(TURNS)
         ])
-        alone, both = np.median(times, axis=0) / (options.rows - WARM_ROWS) * 1e6
+        alone, both = np.median(times, axis=0) / (rows - WARM_ROWS) * 1e6
         ratios.append(alone / both)
         lines.append([name, short(alone), short(both), f"{ratios[-1]:.2f}"])
     report.table(["set", "us a row", "with two threads", "times as fast"], lines)

@@ -97,10 +97,12 @@ class _ExtraTree(StreamTree):
             column, _, left, parent, weight, n_labels = fields[:6]
             test = {}
             if left >= 0:
+                feature = inspection.feature_of(names[column])
+                # of a set, whichever category stands for it
+                looked_at = feature if nodes["salt"][node] else names[column]
                 test = {
                     "test": self._in_words(state, node),
-                    "strengths": {names[column]: 1.0},
-                    "feature": inspection.feature_of(names[column]),
+                    "strengths": {looked_at: 1.0}, "feature": feature,
                 }
             branch = ""
             if parent >= 0:
@@ -120,8 +122,11 @@ class _ExtraTree(StreamTree):
         words = inspection.column_text(name)
         if test["salt"]:
             members, or_missing = self._core.measure("members", node)
+            feature = inspection.feature_of(name)
+            if not members:
+                return f"{inspection.feature_text(feature)} is missing"
             values = [state["features"][member].value for member in members]
-            words = inspection.set_test(inspection.feature_of(name), values)
+            words = inspection.set_test(feature, values)
         elif isinstance(name, Category):
             return words
         elif threshold == np.finfo(np.float32).max:

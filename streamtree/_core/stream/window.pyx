@@ -391,11 +391,16 @@ cdef class Window:
         return 0
 
     cdef int _add_category(self, int32_t column, int32_t group) except -1 nogil:
-        """Give a category the field of its feature."""
+        """Give a category the field of its feature.
+
+        A feature that finds no room with its first category has none for the others either.
+        """
         if group >= self.n_groups:
             self._reserve_groups(group + 1)
-        if self.field_of_group[group] < 0 and self.n_fields < MANY_FIELDS:
-            self.field_of_group[group] = self._add_field(-1, group, self.context.ties[column])
+            if self.n_fields < MANY_FIELDS:
+                self.field_of_group[group] = self._add_field(
+                    -1, group, self.context.ties[column]
+                )
         self.field_of[column] = self.field_of_group[group]
         return 0
 
@@ -598,11 +603,13 @@ cdef class Window:
         names = self._names(groups, field_of)
         for i in range(columns.shape[0]):
             self._put_field(columns[i], groups[i], names[i])
-            if groups[i] >= 0:
-                if groups[i] >= self.n_groups:
-                    self._reserve_groups(groups[i] + 1)
-                self.field_of_group[groups[i]] = i
         self.n_columns = <int32_t> field_of.shape[0]
+        for column in range(self.n_columns):
+            self._reserve_groups(max(self.context.groups[column] + 1, self.n_groups))
+        for i in range(columns.shape[0]):
+            if groups[i] >= 0:
+                self._reserve_groups(max(groups[i] + 1, self.n_groups))
+                self.field_of_group[groups[i]] = i
         if self.n_columns:
             self._column_capacity = <int32_t> spacious(self.n_columns)
             self.field_of = <int32_t*> counted(

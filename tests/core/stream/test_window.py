@@ -117,6 +117,34 @@ def test_what_comes_for_a_few_rows_takes_no_room_from_others(kind):
     assert window["capacity"] >= 4000
 
 
+@pytest.mark.filterwarnings("ignore:.* ha(s|ve) (had|come)")
+def test_a_feature_that_found_no_room_has_none_for_later_categories():
+    """Or the window would say of some that they are missing, and a row to predict would not."""
+    rng = np.random.default_rng(0)
+    model = ExtraTreeClassifier(max_bytes=1_000_000)
+
+    def learn(n, n_dense, n_kinds, *models):
+        for _ in range(n):
+            x = {f"w{i}": float(i + 1) for i in np.flatnonzero(rng.random(95) < 0.22).tolist()}
+            x.update((f"n{i}", value) for i, value in enumerate(rng.normal(size=n_dense).tolist()))
+            kind = int(rng.integers(n_kinds)) if n_kinds else 0
+            if n_kinds:
+                x["kind"] = f"k{kind}"
+            for each in models:
+                each.learn_one(x, kind % 2)
+
+    learn(900, 0, 0, model)
+    learn(300, 350, 0, model)
+    learn(50, 350, 5, model)
+    copy = pickle.loads(pickle.dumps(model))
+    model.max_bytes = copy.max_bytes = 10**8
+    learn(200, 350, 12, model, copy)
+    kinds = [isinstance(name, Category) for name in model.snapshot()["features"]]
+    assert sum(kinds) == 12
+    assert (window_of(model)["field_of"][np.flatnonzero(kinds)] == -1).all()
+    assert pickle.dumps(copy) == pickle.dumps(model)
+
+
 def test_lists_may_end_while_a_tree_grows():
     """Columns that were in few rows become dense: the last list goes with the last of them."""
     rng = np.random.default_rng(0)

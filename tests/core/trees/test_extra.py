@@ -194,6 +194,12 @@ def test_sets_of_categories_are_told_from_the_rest(estimator):
             assert (step["score"] > 0) == is_right
             seen.add(("kind" in x, is_right))
     assert len(seen) > 2
+    # a test looks at the feature, not at the category that stands for it
+    node = next(iter(members))
+    assert model._views()[node].strengths == {"kind": 1.0}
+    for none in (-1, model.n_nodes, int(tests.index[tests == ""][0])):
+        with pytest.raises(IndexError, match="no such set"):
+            model._core.tree.members(none)
 
 
 def test_a_set_where_there_are_no_categories_has_no_members():

@@ -66,7 +66,7 @@ cdef class Growth:
     cdef Window window
     cdef ExtraNodes shadow
     cdef SplitSearch search
-    cdef int haste              # done within one part of so many of the rows
+    cdef int haste              # done within about one part of so many of the rows
     cdef int phase
     cdef int32_t window_slots   # of the window at the last look: fewer, and slots are others
     cdef int64_t first          # the rows that it grows from

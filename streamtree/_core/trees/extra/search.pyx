@@ -1,10 +1,11 @@
 """Random candidates, and how well they tell labels or numbers apart.
 
 A candidate is a random column with a random threshold, or the category of a random row against all
-others, or a set of categories. Into a set go those of which one random row has the label of the row
-that was drawn, or a larger number; so it is likely to be of use, and random where nothing is to be
-found. Among few rows, each of another category, it would tell anything apart, and is not tried.
-Categories of a set lie in buckets, by a hash that is another one for every set.
+others, or a set of categories. Into a set go those of which one row has the label of the row that
+was drawn, or a larger number: their first ones from a random row on. So it is likely to be of use,
+and random where nothing is to be found. Among few rows, each of another category, it would tell
+anything apart, and is not tried. Categories of a set lie in buckets, by a hash that is another one
+for every set.
 
 Where values are missing they go to a random side, or are told from all that are there; in a set
 they are one category more. Candidates for many rows are compared by a sample of them.

@@ -292,7 +292,7 @@ cdef class ExtraTree(Tree):
     cdef int _grow(self, int64_t spent) except -1 nogil:
         """Go on with the tree that is to take the place of this one, or begin with it.
 
-        `spent` was for the row at hand: no row pays for a search and for growing.
+        `spent` was for the row at hand, which gets less done of it: few rows pay for both.
         """
         cdef bint is_done = False
         if self.growth.phase != IDLE and self.growth.loses_rows():
@@ -357,8 +357,9 @@ cdef class ExtraTree(Tree):
         return out[0, :self.context.n_labels]
 
     def members(self, int32_t node):
-        """The columns of the categories in the set of a node, if there is one, and whether rows
-        without any are in it."""
+        """The columns of the categories in the set of a node, and whether rows without any are."""
+        if not 0 <= node < self.nodes.size or self.nodes.nodes[node].salt == 0:
+            raise IndexError("no such set")
         cdef const ExtraNode* here = &self.nodes.nodes[node]
         cdef const int32_t* groups = self.context.groups
         cdef int32_t column
