@@ -73,6 +73,9 @@ cdef inline Histogram* find_histogram(const Statistics* leaf, int32_t column,
     return NULL if place < 0 else &leaf.histograms[place]
 
 
+cdef double bin_weight(const Statistics* leaf, const double* sums) noexcept nogil
+
+
 cdef class LeafStatistics:
     cdef Statistics** nodes     # by node; NULL where nothing is collected
     cdef int32_t capacity

@@ -14,11 +14,13 @@ from streamtree._core.kernels.significance cimport bernoulli_divergence, level_o
 from streamtree._core.kernels.solvers cimport (
     ROUNDING, Branches, Scale, Share, alpha_linf, gain_l1, gain_log_l1, shares_multiclass,
 )
-from streamtree._core.splits.histograms cimport Histogram, Statistics
+from streamtree._core.splits.histograms cimport Histogram, Statistics, bin_weight
 from streamtree._core.store.memory cimport regrown
 
 # what a split gains on noise, per degree of freedom: charged when predicates are compared
 cdef double NOISE_GAIN = 1.0
+# how many deviations of a leaf's numbers a row of a branch counts for at most
+cdef double FAR = 4.0
 
 
 cdef struct Member:
@@ -45,7 +47,8 @@ cdef bint exceeds(int loss, const BranchSums* branch, double lam, double level) 
     off e would have a chance of about exp(-g), where g is the likelihood ratio of two shares
     against one (Chernoff's bound, of the branch and of the rest); `level` is the g to beat.
     Of numbers, e must exceed lambda + s (sqrt(2 V level) + level), a Bernstein bound for
-    tails like those of an exponential with the standard deviation s of the node.
+    tails like those of an exponential with the standard deviation s of the node. No row counts for
+    more than a few of these deviations.
     """
     cdef double weight = branch.weight, total = branch.total
     cdef double rest = total - weight
@@ -57,8 +60,8 @@ cdef bint exceeds(int loss, const BranchSums* branch, double lam, double level) 
         p = branch.totals[1] / total
         s = branch.target_squares / total - p * p
         s = sqrt(s) if s > 0.0 else 0.0
-        e = fabs(branch.sums[1] - weight * p) - lam
-        return e > s * (sqrt(2.0 * level * weight * (rest / total)) + level)
+        e = min(fabs(branch.sums[1] - weight * p), FAR * s * weight) - lam
+        return e > s * deviations_of(weight, rest / total, level)
     for i in range(branch.n):
         p = branch.totals[i] / total
         e = fabs(branch.sums[i] - weight * p) - lam
@@ -71,6 +74,11 @@ cdef bint exceeds(int loss, const BranchSums* branch, double lam, double level) 
         if g > level:
             return True
     return False
+
+
+cdef double deviations_of(double weight, double rest, double level) noexcept nogil:
+    """What numbers of a branch must be off together; `rest` is the share of what is beside it."""
+    return sqrt(2.0 * level * weight * rest) + level
 
 
 cdef void set_order(SplitSearch* search, Member* members) noexcept nogil:
@@ -138,13 +146,15 @@ cdef double level_of(const SplitSearch* search, double delta) noexcept nogil:
     """What a branch must exceed, for as many candidates as could.
 
     One that would not exceed the level of a single candidate, were all of its rows of the rarest
-    label, is none (Tarone, 1990): so columns that came a few times only do not count.
+    label, or as far off as rows count, is none (Tarone, 1990): so columns that came a few times
+    only do not count.
     """
     cdef const Statistics* leaf = search.leaf
     cdef const Histogram* histogram
     cdef double unit = leaf.weight_squares / leaf.weight
     cdef double chance = level_of_look(delta, leaf.looks) / (2.0 * max(1, leaf.n_sums - 1))
-    cdef double rarest = leaf.weight, candidates = 0.0, weight
+    cdef double rarest = leaf.weight, candidates = 0.0, weight, rest, level = -log(chance) * unit
+    cdef bint may_exceed
     cdef int32_t i, k
     for k in range(leaf.n_sums):
         if leaf.totals[k] > 0.0:
@@ -152,9 +162,14 @@ cdef double level_of(const SplitSearch* search, double delta) noexcept nogil:
     for i in range(leaf.n):
         histogram = &leaf.histograms[i]
         weight = 0.0
-        for k in range(histogram.n_bins * leaf.width):
-            weight += histogram.sums[k]
-        if search.loss == SQUARED or weight * log(leaf.weight / rarest) >= -log(chance) * unit:
+        for k in range(histogram.n_bins):
+            weight += bin_weight(leaf, &histogram.sums[<size_t> k * leaf.width])
+        if search.loss == SQUARED:
+            rest = max(1.0 - weight / leaf.weight, 0.0)
+            may_exceed = FAR * weight >= deviations_of(weight, rest, level)
+        else:
+            may_exceed = weight * log(leaf.weight / rarest) >= level
+        if may_exceed:
             candidates += histogram.n_bins
     return log(max(1.0, candidates) / chance) * unit
 

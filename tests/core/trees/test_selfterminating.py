@@ -674,3 +674,19 @@ def test_a_branch_counts_by_its_likelihood_ratio():
     # of a common class a branch with less of it is another thing than one with more
     more = math.log(level_to_split(20, 20) / level_to_split(24, 16))
     assert more == pytest.approx(ratio(24, 16) - ratio(20, 20), abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.* has had")
+def test_strings_that_come_once_do_not_keep_a_regressor_from_growing():
+    """Nothing can be learned of them, so they are no candidates that others must exceed."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 4))
+    score = X[:, 0] + np.where(X[:, 1] > 0, X[:, 2], -X[:, 2])
+    y = np.digitize(score, [-0.7, 0.7]) + 0.5 * X[:, 3]
+    calm, flooded = SelfTerminatingTreeRegressor(), SelfTerminatingTreeRegressor()
+    for i, (row, target) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
+        x = dict(zip("abcd", row, strict=True))
+        calm.learn_one(x, target)
+        flooded.learn_one({**x, "user": f"user {i}"}, target)
+    assert flooded.n_nodes == calm.n_nodes > 30
+    assert not flooded.to_dataframe()["test"].str.contains("user").any()
