@@ -182,9 +182,9 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
 
     Where most columns are absent from most rows their values are kept in lists, and absent is
     zero. A categorical feature is tested for one category against all others, or for a set of
-    categories: those of which a random row is like another random one. Missing values go to either
-    side of a threshold, or are told from all others; where a set is tested they are one category
-    more.
+    categories: those of which one row, not chosen for it, has the label of a random one (or a
+    larger number). Missing values go to either side of a threshold, or are told from all others;
+    where a set is tested they are one category more.
 
     Weights below a millionth and above a million count as these, and values are held in single
     precision.

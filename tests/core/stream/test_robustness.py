@@ -33,9 +33,9 @@ TARGETS = [
 )
 def test_it_comes_back_to_what_it_was(estimator):
     disturbances = CELLS + UNITS + (TARGETS if estimator in robustness.REGRESSORS else [])
-    for name, clean, disturbed in robustness.compare(estimator, disturbances, seeds=[0, 1]):
-        # of two streams: one moves by .02. The benchmark has more, and a narrower bound.
-        assert disturbed > clean - 0.02, name
+    for name, clean, disturbed in robustness.compare(estimator, disturbances, seeds=range(4)):
+        # a single stream moves by .008 either way
+        assert disturbed > clean - 0.012, name
 
 
 @pytest.mark.parametrize("estimator", robustness.REGRESSORS)

@@ -290,7 +290,7 @@ cdef class SplitSearch:
         self.trial.n_missing = value_range(values, self.n, &self.trial.low, &self.trial.high)
 
     cdef void _gather_set(self) noexcept nogil:
-        """Choose categories, by a random row of each, and see which rows have one of them."""
+        """Choose categories, by one row of each, and see which rows have one of them."""
         cdef Trial* trial = &self.trial
         cdef int32_t i, k
         cdef uint32_t bucket
