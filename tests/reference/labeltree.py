@@ -19,6 +19,11 @@ RELATIVE_RATE = 1.4
 SQUARE_OFFSET = 0.1
 NORM_OFFSET = 4.0
 LEAST_ERROR = 0.1
+GROUPS_SAY, COUNTS_SAY = 0.5, 0.6
+SAY_RATE = 0.05
+JUDGED = 16
+LEAST_SHARE = 1e-9
+ODDS = 0.3 / 0.7
 
 
 def sigmoid(score):
@@ -70,6 +75,36 @@ def step(record, gradient, rate, weight):
     record[0] -= rate * gradient / math.sqrt(record[1] + SQUARE_OFFSET * weight**2)
 
 
+class Counts:
+    """Naive Bayes of the columns of labels, smoothed by those of all rows."""
+
+    def __init__(self):
+        self.rows, self.columns = {}, {}  # by label
+        self.lists = {}  # column -> {label: weight}
+
+    def learn(self, row, number, w):
+        for column in row:
+            if column is not None:
+                posted = self.lists.setdefault(column, {})
+                posted[number] = posted.get(number, 0.0) + w
+                self.columns[number] = self.columns.get(number, 0.0) + w
+        self.rows[number] = self.rows.get(number, 0.0) + w
+
+    def log_rows(self, number):
+        return math.log(1.0 + self.rows.get(number, 0.0))
+
+    def scores(self, row):
+        """What columns say for the labels that they came with."""
+        total, scores = sum(self.columns.values()), {}
+        for column in row:
+            posted = self.lists.get(column, {})
+            for number, weight in posted.items():
+                of_label = weight / self.columns[number]
+                of_all = sum(posted.values()) / total
+                scores[number] = scores.get(number, 0.0) + math.log(1.0 + ODDS * of_label / of_all)
+        return scores
+
+
 class ReferenceLabelTree:
     """Groups, tests and a beam, as `state` says; `names` are those of the columns, and may grow."""
 
@@ -101,6 +136,15 @@ class ReferenceLabelTree:
         for node, test in zip(self.nodes, state["tests"], strict=True):
             for key, record in zip(test["linear"]["keys"], test["linear"]["records"], strict=True):
                 node.test[key - 1 if key else None] = record[:2].astype(float).tolist()
+        self.says = state["says"].tolist()
+        self.counts = Counts()
+        postings = state["postings"][0]
+        for number, (rows, columns) in enumerate(postings["labels"][["rows", "columns"]].tolist()):
+            if rows:
+                self.counts.rows[number], self.counts.columns[number] = rows, columns
+        for column, start in enumerate(postings["starts"][:-1]):
+            posted = postings["postings"][start:postings["starts"][column + 1]]
+            self.counts.lists[column] = dict(posted.tolist())
         for model in state["models"]:
             node, stride = self.nodes[model["node"]], model["stride"]
             linear = model["linear"]
@@ -119,12 +163,15 @@ class ReferenceLabelTree:
         while len(self.labels) <= number:
             self.labels.append(Label())
         label = self.labels[number]
+        if label.weight > 0 and (self.rows - 1) % JUDGED == 0:
+            self.judge(row, number, w)
         self.count(row, label, w)
         if label.group is None:
             self.join(row, number)
         label.weight += w
         self.learn_path(row, label.group, w)
         self.learn_group(row, label.group, number, w)
+        self.counts.learn(row, number, w)
         label.group.seen += w
         n = len(label.group.labels)
         if n > min(GROUP_SIZE, self.max_classes) and label.group.seen >= n:
@@ -145,10 +192,14 @@ class ReferenceLabelTree:
 
     def join(self, row, number):
         groups = self.find_groups(row)
-        likely = [mass * group.shares(row).max() for mass, group in groups]
-        node = groups[int(np.argmax(likely))][1]
-        if node.parent is not None and node.parent.by_means:
-            node = self.nearest_group(number, [group for _, group in groups])
+        scores = {k: s + self.counts.log_rows(k) for k, s in self.counts.scores(row).items()}
+        if scores:
+            node = self.labels[max(scores, key=scores.get)].group
+        else:
+            likely = [mass * group.shares(row).max() for mass, group in groups]
+            node = groups[int(np.argmax(likely))][1]
+            if node.parent is not None and node.parent.by_means:
+                node = self.nearest_group(number, [group for _, group in groups])
         if not self.stays_balanced(node):
             node = self.nodes[0]
         while True:
@@ -298,16 +349,46 @@ class ReferenceLabelTree:
             level = sorted(ahead, key=lambda g: -g[0])[: self.beam]
         return groups
 
-    def predict_proba_one(self, row):
-        """The probability of every label, in the order of their numbers."""
-        row = {None: 1.0, **row}
-        groups = self.find_groups(row)
-        shares = np.full(len(self.labels), np.nan)
+    def found(self, row):
+        """What groups and counts say: logs of shares and of counts, by label; which were found."""
+        n = len(self.labels)
+        groups, scores = self.find_groups(row), self.counts.scores(row)
+        shares, counts = np.full(n, np.nan), np.full(n, np.nan)
         for mass, node in groups:
             shares[node.labels] = mass * node.shares(row)
         rest = np.isnan(shares)
         found = sum(mass for mass, _ in groups)
+        shares[rest] = min(max(1 - found, 0) / max(rest.sum(), 1), 0.5 * np.nanmax(shares))
+        for k in range(n):
+            counts[k] = scores.get(k, 0.0) + self.counts.log_rows(k)
+        rest &= ~np.isin(np.arange(n), list(scores))
         if rest.any():
-            shares[rest] = min(max(1 - found, 0) / rest.sum(), 0.5 * np.nanmax(shares))
+            rows = [1.0 + self.counts.rows.get(k, 0.0) for k in np.flatnonzero(rest)]
+            counts[rest] = math.log(max(np.mean(rows), 1.0))
+        return np.log(np.maximum(shares, LEAST_SHARE)), counts, rest, bool(scores)
+
+    def pooled(self, row):
+        logs, counts, rest, is_pooled = self.found(row)
+        pooled = logs
+        if is_pooled:
+            pooled = self.says[0][0] * logs + self.says[1][0] * counts
+        most = pooled[~rest].max()
+        pooled = np.where(rest, np.minimum(pooled, most + math.log(0.5)), pooled)
+        shares = np.exp(pooled - most)
+        return shares / shares.sum(), logs, counts, is_pooled
+
+    def judge(self, row, number, w):
+        shares, logs, counts, is_pooled = self.pooled(row)
+        if not is_pooled:
+            return
+        for say, values in zip(self.says, (logs, counts), strict=True):
+            slope = values[number] - shares @ values
+            say[1] = 0.999 * say[1] + slope**2
+            say[0] += SAY_RATE * min(w, 10) * slope / math.sqrt(say[1] + 0.01)
+            say[0] = min(max(say[0], -1), 8)
+
+    def predict_proba_one(self, row):
+        """The probability of every label, in the order of their numbers."""
+        shares = self.pooled({None: 1.0, **row})[0]
         total = self.nodes[0].weight
-        return (total * shares / shares.sum() + 1 / len(shares)) / (total + 1)
+        return (total * shares + 1 / len(shares)) / (total + 1)

@@ -48,10 +48,6 @@ cdef enum:
     # of the bound on all memory: one part of so many for names, and one for labels
     NAMES_PART = 4
     LABELS_PART = 8
-    # Of the bytes for the tree so many for a label that is learned from the first row on, whether
-    # the labels before it ever came again or not; and a few such labels in any case.
-    BYTES_AT_ONCE = 131072
-    LEAST_AT_ONCE = 4
     # of a batch of fewer rows, other threads are not worth the time that it takes to start them
     FEW_ROWS = 64
     # rows that a thread predicts at a time
@@ -198,7 +194,7 @@ cdef class Learner:
         # in the tree, labels may take half
         self.intake.bound(
             most // NAMES_PART, most // LABELS_PART, left // 2 // max(self.tree.label_bytes, 1),
-            max(<object> LEAST_AT_ONCE, left // BYTES_AT_ONCE),
+            self.tree.labels_at_once(left),
         )
         return 0
 

@@ -24,6 +24,9 @@ cdef bint step_side(
 cdef void label_shares(
     const AdditiveModel* model, Parts* parts, int32_t n_labels, float* shares
 ) noexcept nogil
+cdef void label_logs(
+    const AdditiveModel* model, Parts* parts, int32_t n_labels, float* logs
+) noexcept nogil
 cdef bint step_labels(
     AdditiveModel* model, Parts* parts, int32_t n_labels, int32_t place, float* shares,
     double weight, const StepSize* size

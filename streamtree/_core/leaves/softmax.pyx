@@ -1,6 +1,7 @@
 """Predicting with, training and dividing the models declared in softmax.pxd."""
 
 from libc.float cimport FLT_MAX
+from libc.math cimport log
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -96,6 +97,29 @@ cdef void label_shares(
     There is to be room for MOST_CLASSES of them.
     """
     cdef float scores[MOST_CLASSES + 8]
+    softmax(scores, score_labels(model, parts, n_labels, scores), shares)
+
+
+cdef void label_logs(
+    const AdditiveModel* model, Parts* parts, int32_t n_labels, float* logs
+) noexcept nogil:
+    """Write the logarithms of the probabilities; there is to be room for 8 more."""
+    cdef float shares[MOST_CLASSES]
+    cdef float offset
+    cdef int32_t k, top = 0
+    softmax(logs, score_labels(model, parts, n_labels, logs), shares)
+    for k in range(1, n_labels):
+        if shares[k] > shares[top]:
+            top = k
+    offset = <float> log(shares[top]) - logs[top]
+    for k in range(n_labels):
+        logs[k] += offset
+
+
+cdef int32_t score_labels(
+    const AdditiveModel* model, Parts* parts, int32_t n_labels, float* scores
+) noexcept nogil:
+    """Write the scores of labels, and behind them UNMET up to a multiple of 4; returns that."""
     cdef Py_ssize_t n_linear = parts.row.n_linear
     cdef int32_t k, n = (n_labels + 3) // 4 * 4
     # By eights: behind the last label there may be squares, and nobody looks at their sums.
@@ -111,7 +135,7 @@ cdef void label_shares(
     )
     for k in range(n_labels, n):
         scores[k] = UNMET
-    softmax(scores, n, shares)
+    return n
 
 
 cdef bint step_labels(

@@ -8,6 +8,7 @@ looked at again when it is learned.
 cimport cython
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
+from libc.string cimport memset
 
 from streamtree._core.store.memory cimport regrown, zeroed
 from streamtree._core.stream.buffers cimport RowBuffer
@@ -16,7 +17,9 @@ from streamtree._core.stream.encoding cimport PARTS, RowEncoder
 from streamtree._core.stream.features cimport UNBOUNDED, FeatureIndex, check_name
 from streamtree._core.stream.labels cimport LabelIndex
 from streamtree._core.stream.lock cimport ModelLock
-from streamtree._core.stream.row cimport ENCODED, LISTED, PLAIN, STANDARD, TABLE, Scratch, View
+from streamtree._core.stream.row cimport (
+    BY_LABEL, ENCODED, LISTED, PLAIN, STANDARD, TABLE, Scratch, View,
+)
 from streamtree._core.stream.scaling cimport ColumnScaler
 from streamtree._core.stream.sources cimport RowSource
 from streamtree._core.stream.table cimport RowTable
@@ -129,13 +132,16 @@ cdef class Workspace:
         if not self._has_memos:
             with gil:
                 self._reserve_memos()
-        if n <= self.n_shares or (self.n_scratches == 1 and not self.views & TABLE):
+        if n <= self.n_shares or (
+            self.n_scratches == 1 and not self.views & (TABLE | BY_LABEL)
+        ):
             return 0
         n += n // 2
         for i in range(self.n_scratches):
             scratch = &self.scratch[i]
             scratch.shares = <double*> regrown(scratch.shares, n * sizeof(double))
             scratch.pooled = <double*> regrown(scratch.pooled, n * sizeof(double))
+            memset(&scratch.pooled[self.n_shares], 0, (n - self.n_shares) * sizeof(double))
         self.n_shares = n
         return 0
 

@@ -14,6 +14,7 @@ cpdef enum Views:
     STANDARD = 4    # standardised
     ENCODED = 8     # the standardised ones in parts, see encoding.pxd
     TABLE = 16      # the listed ones by column, see table.pxd
+    BY_LABEL = 32   # nothing of a row: room for a number a label, in `pooled` of its Scratch
 
 
 cdef struct View:
@@ -77,7 +78,8 @@ cdef struct Scratch:
     # room for the shares of all labels, or the numbers; only for members of an ensemble, and for
     # trees that read tables
     double* shares
-    double* pooled      # the same for what an ensemble makes of its members'
+    # the same for what an ensemble makes of its members'; zeros, for a tree that asks for it
+    double* pooled
     void* crew          # a Crew that shares what is to be learned of a row; NULL: there is none
 
 

@@ -5,6 +5,10 @@ divided. Inner nodes are logistic regressions of the side on which an example's 
 leaves are groups of labels with a softmax model. The probability of a label is the product along
 its path, and a beam finds the most probable ones.
 
+Text has labels that come too seldom for tests and models to know them. So the columns of labels are
+counted besides (see leaves/postings), and the probability of a label is a log-linear pool of what
+the groups and what the counts say of it; how much each has to say is learned.
+
 The tree that stood for the only group goes on beside the groups until it is known which of the two
 predicts better: where regions have few labels each, as on a map, one that splits at thresholds
 does. The other one is dropped.
@@ -15,18 +19,21 @@ whatever the number of columns.
 """
 
 cimport cython
+from libc.math cimport HUGE_VAL, exp, log
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
 from streamtree._core.kernels.losses cimport sigmoid
+from streamtree._core.kernels.pooling cimport Say, move_exponent
 from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, AdditiveModel, Parts, by_column, exported_model, free_model, import_model,
     model_bytes, part_records, record_width,
 )
 from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.mixture cimport MixtureLeaves, ModelState
+from streamtree._core.leaves.postings cimport Postings, Scored
 from streamtree._core.leaves.softmax cimport (
-    StepSize, forget_least, label_shares, make_room, prefetch_parts, side_score, step_labels,
+    StepSize, forget_least, label_logs, label_shares, make_room, prefetch_parts, side_score, step_labels,
     step_side, take_difference, take_mixture, take_part,
 )
 from streamtree._core.store.budget cimport (
@@ -35,12 +42,13 @@ from streamtree._core.store.budget cimport (
 from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.stream.context cimport Context
-from streamtree._core.stream.row cimport ENCODED, Example, Prediction, Row, Scratch
+from streamtree._core.stream.row cimport BY_LABEL, ENCODED, Example, Prediction, Row, Scratch
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
 from streamtree._core.leaves.additive import blank_model
+from streamtree._core.leaves.postings import check_postings
 from streamtree._core.leaves.softmax import check_softmax
 from streamtree._core.store.links import check_links
 from streamtree._core.store.state import check_finite, check_same_kind, require
@@ -58,8 +66,14 @@ cdef enum:
     ROUNDS = 12
     # Means are counted once there is one part of so many of the labels of a group.
     EARLY = 32
+    # the exponents learn from one row of so many
+    JUDGED = 16
     # bytes of a label: its record, its mean, and weights for a few columns
     LABEL_BYTES = 480
+    # Groups take less of labels that come once: so many bytes for each have to be there.
+    BYTES_AT_ONCE = 8192
+    # That is worth it where groups are many.
+    GROUPS_AT_ONCE = 8
 
 # No side of a node has a larger share of its labels: the depth is at most 1.71 log2(labels).
 cdef double LARGEST_SIDE = 2.0 / 3.0
@@ -89,6 +103,14 @@ cdef double NORM_OFFSET = 4.0
 # Where the probability of what it was is less than this from 1, a node learns nothing: words that
 # come by chance beside those that tell take no weight and no memory.
 cdef double LEAST_ERROR = 0.1
+# What groups and counts have to say at first, and the rate at which that is learned.
+cdef double GROUPS_SAY = 0.5
+cdef double COUNTS_SAY = 0.6
+cdef double SAY_RATE = 0.05
+cdef double LOG_HALF = log(0.5)
+# a probability nearer to 0 counts as this far
+cdef double LEAST_SHARE = 1e-9
+cdef double LOG_LEAST = log(LEAST_SHARE)
 # An example of more weight counts as one of this: squares stay within single precision.
 cdef double MOST_WEIGHT = 1e6
 
@@ -140,6 +162,37 @@ cdef struct Walk:
     Reached groups[MOST_BEAM]
 
 
+cdef struct Candidate:
+    # a label that groups or counts find
+    double share            # the log of what groups say
+    double count            # the log of what counts say, but for what is the same for all
+    double pooled
+
+
+cdef struct Sums:
+    # over all labels, weighted by what they have in proportion to the most probable one
+    double mass
+    double shares
+    double counts
+    int32_t asked           # a label, and what is said of it
+    bint has_truth          # it was found
+    Candidate truth
+
+
+cdef struct Found:
+    # what is asked for, besides the most probable label; NULL: it is not
+    double* logs            # by label, what is said of those that are found
+    Sums* sums
+    bint is_whole           # one of them is
+    bint is_pooled          # counts speak besides groups
+    int32_t label           # the most probable one
+    double pooled           # of it
+    int32_t n               # labels found
+    double rows             # 1 and the weight of the rows of each
+    int32_t n_rest
+    Candidate rest          # what is said of every other label
+
+
 cdef struct Placed:
     # a label of a group that is to be divided
     double key
@@ -161,6 +214,20 @@ cdef void keep_best(Reached* best, int32_t* n, int32_t most, double mass,
         best[i] = best[i - 1]
         i -= 1
     best[i] = Reached(mass, node)
+
+
+cdef inline void scale_sums(Sums* sums, double factor) noexcept nogil:
+    sums.mass *= factor
+    sums.shares *= factor
+    sums.counts *= factor
+
+
+cdef inline void add_to_sums(Found* found, const Candidate* candidate, int32_t n) noexcept nogil:
+    """Count n labels of which the same is said."""
+    cdef double mass = n * exp(candidate.pooled - found.pooled)
+    found.sums.mass += mass
+    found.sums.shares += mass * candidate.share
+    found.sums.counts += mass * candidate.count
 
 
 cdef void sort_placed(Placed* labels, int32_t n) noexcept nogil:
@@ -213,6 +280,8 @@ cdef class LabelTree(Tree):
     cdef double leaf_rate
     cdef double mean_norm       # of the rows in parts
     cdef double rows
+    cdef Postings postings      # of the columns of labels; None while there is one group
+    cdef Say[2] says            # of groups and of counts
     cdef int32_t hand           # one more than the node that forgot last, 0: there was room for all
 
     def __cinit__(self, Tree whole, MixtureLeaves leaves, *, int32_t max_classes,
@@ -220,11 +289,12 @@ cdef class LabelTree(Tree):
         self.whole = whole
         self.leaves = leaves
         self.max_classes = max_classes
-        self.views = ENCODED | whole.views
+        self.views = ENCODED | BY_LABEL | whole.views
         self.memo_size = max(whole.memo_size, sizeof(Walk))
         self.has_leaf_models = True
         self.label_bytes = LABEL_BYTES
         self.mean_norm = 1.0
+        self.says = [Say(GROUPS_SAY, 0.0), Say(COUNTS_SAY, 0.0)]
         self._clear_groups()
         self._set(**settings)
 
@@ -249,6 +319,12 @@ cdef class LabelTree(Tree):
         if self.whole is not None:
             self.whole.bind(context)
         return 0
+
+    cdef object labels_at_once(self, object bytes):
+        cdef object n = bytes // BYTES_AT_ONCE
+        if n >= GROUPS_AT_ONCE * self.max_classes:
+            return n
+        return Tree.labels_at_once(self, bytes)
 
     cdef int _reserve(self, int32_t n) except -1 nogil:
         self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
@@ -336,32 +412,36 @@ cdef class LabelTree(Tree):
             walk.n_open = n_ahead
         return walk
 
-    cdef double _group_shares(self, int32_t node, const Row* row, Scratch* scratch,
-                              float* shares) noexcept nogil:
-        """Write the probabilities of the labels of a group, given that it is one of them.
-
-        Returns their sum, which need not be 1 to the last digit.
-        """
-        cdef Parts parts
-        cdef double total = 0.0
-        cdef int32_t k, n = self.nodes[node].stats.n_labels
-        self._look_at(&parts, row, scratch)
-        label_shares(&self.nodes[node].model, &parts, n, shares)
-        for k in range(n):
-            total += shares[k]
-        return total
-
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
         if self._is_whole():
             return self.whole.leaf(row, scratch)
         return self._likely_group(row, scratch)
 
     cdef int32_t _likely_group(self, const Row* row, Scratch* scratch) noexcept nogil:
-        """The group of the most probable label."""
-        cdef Prediction out
-        out.shares = NULL
-        self._predict_groups(ROOT, row, scratch, &out)
-        return self.records[out.label].group
+        """The group of the most probable label; where that has none, the most probable group."""
+        cdef Found found
+        found.logs, found.sums = NULL, NULL
+        self._find(ROOT, row, scratch, &found)
+        if self.records[found.label].group >= 0:
+            return self.records[found.label].group
+        return (<const Walk*> scratch.memo).groups[0].node
+
+    cdef int32_t _counted_group(self, const Row* row, Scratch* scratch) noexcept nogil:
+        """The group of the label that counts say is most probable, -1 if they say nothing."""
+        cdef Scored* scored = <Scored*> scratch.pooled
+        cdef int32_t label, group = -1
+        cdef float score, best = 0.0
+        cdef int32_t last = self.postings.score(
+            &row.encoded, self.context.scaler.columns, scored
+        )
+        while last > 0:
+            label = last - 1
+            last = scored[label].next
+            score = scored[label].score + self.postings.log_rows(label)
+            if self.records[label].group >= 0 and (group < 0 or score > best):
+                group, best = self.records[label].group, score
+            scored[label] = Scored(0.0, 0)
+        return group
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         self.predict_below(ROOT, row, scratch, out)
@@ -375,87 +455,147 @@ cdef class LabelTree(Tree):
 
     cdef void _predict_groups(self, int32_t node, const Row* row, Scratch* scratch,
                               Prediction* out) noexcept nogil:
-        cdef float shares[MOST_CLASSES]
-        cdef const Walk* walk
+        cdef Found found
+        cdef double rest, total = 0.0
+        cdef int32_t k, n = self.context.n_labels
+        found.logs, found.sums = out.shares, NULL
+        for k in range(n if out.shares != NULL else 0):
+            out.shares[k] = HUGE_VAL
+        self._find(node, row, scratch, &found)
+        out.label = found.label
+        if out.shares == NULL:
+            return
+        rest = exp(found.rest.pooled - found.pooled)
+        for k in range(n):
+            out.shares[k] = exp(out.shares[k] - found.pooled) if out.shares[k] < HUGE_VAL else rest
+            total += out.shares[k]
+        for k in range(n):
+            out.shares[k] = self._smoothed(out.shares[k] / total)
+
+    cdef void _find(self, int32_t node, const Row* row, Scratch* scratch,
+                    Found* found) noexcept nogil:
+        """Find the most probable labels, by groups and by counts.
+
+        What groups do not find is shared evenly among all others; but what was not looked at is
+        never said to be more likely than what was.
+        """
+        cdef float logs[MOST_CLASSES + 8]
+        cdef Scored* scored = <Scored*> scratch.pooled
+        cdef const Walk* walk = self._walk(node, row, scratch)
         cdef const Node* group
-        cdef double total, factor, best = -1.0, found = 0.0
-        cdef int32_t i, k, n_found = 0
-        if out.shares != NULL:
-            for k in range(self.context.n_labels):
-                out.shares[k] = -1.0
-        walk = self._walk(node, row, scratch)
+        cdef Parts parts
+        cdef double log_mass, rest, mass = 0.0, best = -HUGE_VAL
+        cdef int32_t i, k, label, n_grouped = 0, n = self.context.n_labels
+        cdef int32_t last = self.postings.score(
+            &row.encoded, self.context.scaler.columns, scored
+        )
+        self._look_at(&parts, row, scratch)
+        # of a row without columns that are counted groups alone speak
+        found.is_pooled = last > 0
+        found.label, found.n, found.rows = -1, 0, 0.0
+        found.is_whole = found.logs != NULL or found.sums != NULL
+        if found.sums != NULL:
+            scale_sums(found.sums, 0.0)
         for i in range(walk.n_groups):
-            if out.shares == NULL and walk.groups[i].mass <= best:
+            log_mass = log(walk.groups[i].mass)
+            if not found.is_pooled and not found.is_whole and log_mass <= best:
                 break
             group = &self.nodes[walk.groups[i].node]
-            total = self._group_shares(walk.groups[i].node, row, scratch, shares)
-            factor = walk.groups[i].mass / total
-            found += walk.groups[i].mass
-            n_found += group.stats.n_labels
-            if i == 0:
-                out.label = group.labels[0]
+            label_logs(&group.model, &parts, group.stats.n_labels, logs)
+            mass += walk.groups[i].mass
+            n_grouped += group.stats.n_labels
             for k in range(group.stats.n_labels):
-                if factor * shares[k] > best:
-                    best = factor * shares[k]
-                    out.label = group.labels[k]
-                if out.shares != NULL:
-                    out.shares[group.labels[k]] = factor * shares[k]
-        if out.shares != NULL:
-            self._share_rest(out.shares, best, found, n_found)
+                label = group.labels[k]
+                best = max(best, log_mass + logs[k])
+                self._add(found, label, log_mass + logs[k], scored[label].score)
+                # it is not to come again
+                scored[label].score = -1.0 if scored[label].next else 0.0
+        rest = min(max(1.0 - mass, 0.0) / max(n - n_grouped, 1), 0.5 * exp(best))
+        rest = log(max(rest, LEAST_SHARE))
+        while last > 0:
+            k = last - 1
+            last = scored[k].next
+            if scored[k].score >= 0.0:
+                self._add(found, k, rest, scored[k].score)
+            scored[k] = Scored(0.0, 0)
+        if not found.is_whole:
+            return
+        found.n_rest = n - found.n
+        found.rest.share = rest
+        found.rest.count = log(max(
+            (self.postings.rows + n - found.rows) / max(found.n_rest, 1), 1.0
+        ))
+        found.rest.pooled = min(self._pooled(found, &found.rest), found.pooled + LOG_HALF)
+        if found.sums != NULL:
+            add_to_sums(found, &found.rest, found.n_rest)
 
-    cdef double _rest(self, double best, double found, int32_t n_found,
-                      double* total) noexcept nogil:
-        """The probability of every label outside the beam, and of all: all is what is divided by.
+    cdef inline double _pooled(self, const Found* found, const Candidate* candidate) noexcept nogil:
+        if not found.is_pooled:
+            return candidate.share
+        return self.says[0].weight * candidate.share + self.says[1].weight * candidate.count
 
-        What is not found is shared evenly; but what was not looked at is never said to be more
-        likely than what was.
-        """
-        cdef int32_t n_rest = self.context.n_labels - n_found
-        cdef double rest = 0.0
-        if n_rest > 0:
-            rest = min(max(1.0 - found, 0.0) / n_rest, 0.5 * best)
-        total[0] = found + n_rest * rest
-        return rest
+    cdef inline void _add(self, Found* found, int32_t label, double share,
+                          double score) noexcept nogil:
+        """Note a label that was found."""
+        cdef Candidate candidate
+        candidate.share = max(share, LOG_LEAST)
+        candidate.count = score + self.postings.log_rows(label)
+        candidate.pooled = self._pooled(found, &candidate)
+        if found.label < 0 or candidate.pooled > found.pooled:
+            if found.sums != NULL and found.label >= 0:
+                scale_sums(found.sums, exp(found.pooled - candidate.pooled))
+            found.label, found.pooled = label, candidate.pooled
+        if not found.is_whole:
+            return
+        if found.sums != NULL:
+            add_to_sums(found, &candidate, 1)
+            if label == found.sums.asked:
+                found.sums.truth = candidate
+                found.sums.has_truth = True
+        if found.logs != NULL:
+            found.logs[label] = candidate.pooled
+        found.n += 1
+        found.rows += 1.0 + self.postings.rows_of(label)
 
     cdef double _smoothed(self, double share) noexcept nogil:
         """With one vote that is everybody's: no label that was ever met is impossible."""
         cdef double weight = self.nodes[ROOT].stats.weight
         return (weight * share + 1.0 / self.context.n_labels) / (weight + 1.0)
 
-    cdef void _share_rest(self, double* shares, double best, double found,
-                          int32_t n_found) noexcept nogil:
-        cdef int32_t k
-        cdef double total, rest = self._rest(best, found, n_found, &total)
-        for k in range(self.context.n_labels):
-            shares[k] = self._smoothed((shares[k] if shares[k] >= 0.0 else rest) / total)
-
     cdef list top_shares(self, const Row* row, Scratch* scratch, Py_ssize_t count):
-        """Costs O(labels of the groups found)."""
-        cdef float p[MOST_CLASSES]
-        cdef const Walk* walk
-        cdef const Node* group
-        cdef double total, factor, rest, best = -1.0, found = 0.0
-        cdef int32_t i, k, label
+        """Without a dict of all labels."""
+        cdef Prediction out
+        cdef double[::1] room
         if self._is_whole():
             return self.whole.top_shares(row, scratch, count)
-        walk = self._walk(ROOT, row, scratch)
-        shares = {}
-        for i in range(walk.n_groups):
-            group = &self.nodes[walk.groups[i].node]
-            total = self._group_shares(walk.groups[i].node, row, scratch, p)
-            factor = walk.groups[i].mass / total
-            found += walk.groups[i].mass
-            for k in range(group.stats.n_labels):
-                best = max(best, factor * p[k])
-                shares[group.labels[k]] = factor * p[k]
-        rest = self._rest(best, found, <int32_t> len(shares), &total)
-        known = [(label, self._smoothed(share / total)) for label, share in shares.items()]
-        for label in range(self.context.n_labels):
-            if len(known) >= len(shares) + count:
-                break
-            if label not in shares:
-                known.append((label, self._smoothed(rest / total)))
-        return sorted(known, key=lambda item: (-item[1], item[0]))[:count]
+        shares = np.empty(self.context.n_labels)
+        room = shares
+        out.shares = &room[0]
+        self._predict_groups(ROOT, row, scratch, &out)
+        best = np.argpartition(-shares, min(count, len(shares)) - 1)[:count]
+        return sorted(
+            zip(best.tolist(), shares[best].tolist()), key=lambda item: (-item[1], item[0])
+        )
+
+    cdef void _judge(self, const Row* row, const Example* example,
+                     Scratch* scratch) noexcept nogil:
+        """Let the exponents of groups and counts follow the gradient of the log loss."""
+        cdef Sums sums
+        cdef Found found
+        found.logs, found.sums = NULL, &sums
+        sums.asked = example.label
+        sums.has_truth = False
+        self._find(ROOT, row, scratch, &found)
+        if not found.is_pooled:
+            return
+        if not sums.has_truth:
+            sums.truth = found.rest
+        move_exponent(
+            &self.says[0], sums.truth.share - sums.shares / sums.mass, SAY_RATE, example.weight
+        )
+        move_exponent(
+            &self.says[1], sums.truth.count - sums.counts / sums.mass, SAY_RATE, example.weight
+        )
 
     # ---------------------------------------------------------------------------- learning
 
@@ -470,6 +610,11 @@ cdef class LabelTree(Tree):
             self._compare(row, example, scratch, out)
         elif out != NULL:
             self._predict_groups(ROOT, row, scratch, out)
+        if (
+            self.has_groups and self.rows % JUDGED == 0.0
+            and self.records[example.label].weight > 0.0
+        ):
+            self._judge(row, example, scratch)
         scratch.memo_serial = 0
         return self._learn_label(row, example, scratch)
 
@@ -499,6 +644,9 @@ cdef class LabelTree(Tree):
         prefetch_parts(&self.nodes[node].model, &parts)
         is_short = not self._learn_path(node, &parts, example.weight, weight)
         is_short |= not self._learn_group(node, label, &parts, weight)
+        is_short |= not self.postings.learn(
+            &row.encoded, self.context.scaler.columns, label, weight
+        )
         self.nodes[node].stats.seen += weight
         if is_short:
             self._forget()
@@ -547,6 +695,8 @@ cdef class LabelTree(Tree):
                 self.whole = self.leaves = None
             return 0
         self.has_groups = False
+        with gil:
+            self.postings = None
         self.hand = 0
         self._clear_groups()
         give_back(self.sums)
@@ -642,6 +792,8 @@ cdef class LabelTree(Tree):
         cdef int32_t k
         if known.n_classes == 0 or not has_room(size):
             return 0
+        with gil:
+            self.postings = Postings()
         take_mixture(&root.model, &known.model, known.n_classes, self.context.n_columns)
         for k in range(known.n_classes):
             self._list(ROOT, known.classes[k])
@@ -669,12 +821,14 @@ cdef class LabelTree(Tree):
     cdef int _join(self, int32_t label, const Row* row, Parts* parts,
                    Scratch* scratch) except -1 nogil:
         """Find a group for a new label: that of the label which is most probable for its first
-        example, or nearest to it where labels are arranged by means; or that to which the example
-        goes, or a smaller one."""
-        cdef int32_t n, node = self._likely_group(row, scratch)
-        n = self.links.links[node].parent
-        if n >= 0 and self.nodes[n].stats.by_means:
-            node = self._nearest_group(label, <const Walk*> scratch.memo)
+        example, by what is counted if there is anything, or nearest to it where labels are
+        arranged by means; or that to which the example goes, or a smaller one."""
+        cdef int32_t n, node = self._counted_group(row, scratch)
+        if node < 0:
+            node = self._likely_group(row, scratch)
+            n = self.links.links[node].parent
+            if n >= 0 and self.nodes[n].stats.by_means:
+                node = self._nearest_group(label, <const Walk*> scratch.memo)
         if not self._stays_balanced(node):
             node = ROOT
         while True:
@@ -1027,32 +1181,44 @@ cdef class LabelTree(Tree):
         return [*ways, (None, None, 1.0)]
 
     cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
-        """From what is said of a row without values: by the tests above the label's group and by
-        its model, each column by the slope of its part in the log of the probability."""
+        """From what is said of a row without values: by the tests above the label's group, by its
+        model and by what is counted, each column by the slope of its part in the log of the
+        probability."""
         cdef Parts parts
         cdef int32_t node, child, place
-        cdef double before, after, share, right
+        cdef double before, after, share, right, weight
         if self._is_whole():
             return self.whole.explain(row, scratch, out)
         before = self.output_below(ROOT, out.blank, out.blank_scratch, out)
         after = self.output_below(ROOT, row, scratch, out)
         out.add_bias(before)
-        child, place = self.records[out.output].group, self.records[out.output].place
-        if child < 0 or after == before:
-            return out.add_bias(after - before)
+        if after == before:
+            return 0
         self._look_at(&parts, row, scratch)
+        counts = np.zeros((parts.n, 1))
+        counts[:row.encoded.n_linear, 0] = self.postings.column_scores(
+            &row.encoded, self.context.scaler.columns, out.output
+        )
+        _, columns, sums = by_column(&parts, counts)
+        total = self.says[1].weight * sums[:, 0]
+        weight = self.says[0].weight if total.any() else 1.0
+        child, place = self.records[out.output].group, self.records[out.output].place
+        if child < 0:
+            return out.spread(columns, total, after - before)
         base, columns, sums = self._column_scores(
             &self.nodes[child].model, &parts, self.nodes[child].stats.n_labels
         )
         scores = base + sums.sum(axis=0)
         scores = np.exp(scores - scores.max())
         share = scores[place] / scores.sum()
-        total = softmax_parts(base, sums, place) / max(share, 1e-300)
+        total += weight * softmax_parts(base, sums, place) / max(share, 1e-300)
         while self.links.links[child].parent >= 0:
             node = self.links.links[child].parent
             right = sigmoid(side_score(&self.nodes[node].test, &parts))
             right -= self.links.links[node].right == child
-            total -= right * self._column_scores(&self.nodes[node].test, &parts, 1)[2][:, 0]
+            total -= weight * right * self._column_scores(
+                &self.nodes[node].test, &parts, 1
+            )[2][:, 0]
             child = node
         return out.spread(columns, total, after - before)
 
@@ -1141,6 +1307,8 @@ cdef class LabelTree(Tree):
                 for node in range(self.links.size)
                 if self.has_groups and self.links.links[node].left < 0
             ],
+            "postings": [self.postings.state()] if self.has_groups else [],
+            "says": np.array([[say.weight, say.squares] for say in self.says]),
             "whole": [self.whole.state()] if self.whole is not None else [],
             "has_groups": bool(self.has_groups),
             "is_settled": bool(self.is_settled),
@@ -1150,7 +1318,7 @@ cdef class LabelTree(Tree):
         }
 
     cdef int take_state(self, dict state) except -1:
-        cdef int32_t label, n_labels = <int32_t> len(state["labels"])
+        cdef int32_t label, i, n_labels = <int32_t> len(state["labels"])
         cdef const float[:, ::1] sums
         cdef Node* group
         self.links.take_state(state["links"])
@@ -1168,6 +1336,11 @@ cdef class LabelTree(Tree):
         self.hand = int(hand)
         self.has_groups = state["has_groups"]
         self.is_settled = state["is_settled"]
+        for i in range(2):
+            self.says[i] = Say(state["says"][i, 0], state["says"][i, 1])
+        if self.has_groups:
+            self.postings = Postings()
+            self.postings.take_state(state["postings"][0])
         if state["whole"]:
             self.whole.take_state(state["whole"][0])
         else:
@@ -1202,6 +1375,13 @@ cdef class LabelTree(Tree):
         check_finite(state["numbers"][1:], at_least=0.0)
         require(state["numbers"][5] <= len(nodes), "the node that forgot last")
         has_groups = state["has_groups"]
+        require(state["says"].shape == (2, 2), "what groups and counts have to say")
+        check_finite(state["says"])
+        check_finite(state["says"][:, 1], at_least=0.0)
+        require(len(state["postings"]) == has_groups, "the columns of labels")
+        for postings in state["postings"]:
+            check_same_kind(postings, Postings().state())
+            check_postings(postings, n_columns, n_outputs)
         # as long as it is not settled there is a whole tree, and then one of the two
         expected = not (has_groups and state["is_settled"])
         require(len(state["whole"]) == expected, "the tree of the only group")

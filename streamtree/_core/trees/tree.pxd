@@ -21,6 +21,7 @@ cdef class Tree:
     cdef list scratches(self)
     cdef int bind(self, Context context) except -1
     cdef int bound(self, object bytes) except -1
+    cdef object labels_at_once(self, object bytes)
     cdef bint is_busy(self) noexcept nogil
     cdef Crew crew(self, int32_t n_threads)
     cdef void expect(self, int32_t label) noexcept nogil

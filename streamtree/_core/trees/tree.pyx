@@ -15,6 +15,12 @@ from streamtree._core.stream.row cimport PLAIN, Example, Prediction, Row, Scratc
 
 import numpy as np
 
+cdef enum:
+    # bytes for each label that is learned when it comes first; and a few such labels in any case
+    BYTES_AT_ONCE = 131072
+    LEAST_AT_ONCE = 4
+
+
 cdef class Tree:
     """The base of all trees. A family implements `learn`, `predict`, `path`, and its state.
 
@@ -51,6 +57,11 @@ cdef class Tree:
         Whoever has no members is bound by the ledger of whom it belongs to.
         """
         return 0
+
+    cdef object labels_at_once(self, object bytes):
+        """How many labels are learned from the first row on, whether others came again or not, by a
+        tree that may take so many bytes."""
+        return max(<object> LEAST_AT_ONCE, bytes // BYTES_AT_ONCE)
 
     cdef bint is_busy(self) noexcept nogil:
         """Whether rows are likely to take it longer than they mostly do, for some time."""

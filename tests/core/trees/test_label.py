@@ -101,6 +101,11 @@ def assert_same(model, reference):
         for name in ("weight", "counted", "squares", "norms"):
             assert record[name] == pytest.approx(getattr(label, name))
         assert state["sums"][number].tolist() == pytest.approx(label.sums.tolist())
+    assert state["says"].tolist() == [pytest.approx(say, rel=1e-3) for say in reference.says]
+    postings = state["postings"][0]
+    for column, start in enumerate(postings["starts"][:-1].tolist()):
+        posted = postings["postings"][start:postings["starts"][column + 1]]
+        assert dict(posted.tolist()) == pytest.approx(reference.counts.lists.get(column, {}))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +120,8 @@ def test_every_step_equals_the_reference(max_classes, beam, n_subjects):
             for row, label in zip(rows, labels, strict=True)
         ]
     model = LOMTreeClassifier(max_leaf_classes=max_classes, beam=beam)
-    weights = np.random.default_rng(1).choice([0.5, 1.0, 2.0], size=len(rows)).tolist()
+    # no two labels are to be equally probable: the reference sums in another order
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, size=len(rows)).tolist()
     reference, order = None, {}
     for i, (row, label, weight) in enumerate(zip(rows, labels, weights, strict=True)):
         order.setdefault(label, len(order))

@@ -1,0 +1,331 @@
+"""Learning, scoring and forgetting with the lists declared in postings.pxd."""
+
+cimport cython
+from libc.math cimport log
+from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memset
+
+from streamtree._core.store.budget cimport (
+    bytes_allowed, counted, counted_room, give_back, has_room, shrunk, spacious,
+)
+from streamtree._core.store.state cimport export_records, import_records
+from streamtree._core.stream.row cimport EncodedRow
+from streamtree._core.stream.scales cimport ColumnScale
+
+import numpy as np
+
+from streamtree._core.store.state import check_finite, check_rows, require
+
+cdef extern from "../kernels/additive.h":
+    void logs "streamtree_logs"(float* values, int n) noexcept nogil
+
+cdef enum:
+    # Labels of a column: of more of them, those that come often stay.
+    MOST_POSTED = 256
+    # the lists may take one part of so many of what the model may
+    PARTS = 4
+    # lists that give way to a posting
+    MOST_THINNED = 8
+    # bytes of a block for one posting, and of what it takes to keep it
+    SMALL_BLOCK = 64
+
+# What the columns of a label say, against those of any row (lambda / (1 - lambda) with 0.3).
+cdef double ODDS = 0.3 / 0.7
+cdef float MOST_ODDS = 1e30
+# A row of less weight is not counted: sums of weights stay within single precision.
+cdef double LEAST_WEIGHT = 1e-20
+# Beyond it the weights of a list are halved: they stay within single precision, and fade.
+cdef double MOST_LISTED = 1e6
+
+cdef LabelCount _blank_count
+cdef Posting _blank_posting
+memset(&_blank_count, 0, sizeof(LabelCount))
+memset(&_blank_posting, 0, sizeof(Posting))
+COUNTS = np.asarray(<LabelCount[:1]> &_blank_count).dtype
+POSTINGS = np.asarray(<Posting[:1]> &_blank_posting).dtype
+
+
+cdef inline int32_t capacity_for(int32_t n) noexcept nogil:
+    """Room for n postings: a power of two, so that it depends on n only."""
+    cdef int32_t capacity = 1
+    while capacity < n:
+        capacity *= 2
+    return capacity if n else 0
+
+
+@cython.final
+cdef class Postings:
+    """What is known of the sparse columns of labels."""
+
+    def __dealloc__(self):
+        cdef int32_t column
+        for column in range(self.n_lists):
+            give_back(self.lists[column].postings)
+        give_back(self.lists)
+        give_back(self.labels)
+
+    # ---------------------------------------------------------------------------- learning
+
+    cdef bint learn(self, const EncodedRow* row, const ColumnScale* scales, int32_t label,
+                    double weight) except -1 nogil:
+        """Count a row of a label; returns whether there was room for all of it."""
+        cdef Py_ssize_t i
+        cdef int32_t column
+        cdef bint found_room = True
+        cdef LabelCount* count
+        if weight < LEAST_WEIGHT:
+            return True
+        self._reserve_labels(label + 1)
+        # without the bias, which comes first
+        for i in range(1, row.n_linear):
+            column = row.keys[i] - 1
+            if not scales[column].is_dense:
+                found_room &= self._post(column, label, weight)
+        count = &self.labels[label]
+        self.rows += weight
+        count.rows += weight
+        count.log_rows = <float> log(1.0 + count.rows)
+        count.inverse = <float> (1.0 / count.columns) if count.columns > 0.0 else <float> 0.0
+        return found_room
+
+    cdef int _reserve_labels(self, int32_t n) except -1 nogil:
+        self.labels = <LabelCount*> counted_room(
+            self.labels, &self.n_labels, n, sizeof(LabelCount)
+        )
+        return 0
+
+    cdef bint _reserve_lists(self, int32_t n) except -1 nogil:
+        """Make room for the lists of so many columns, if there is some besides for a posting."""
+        cdef size_t size = sizeof(PostingList)
+        if n > self.n_lists:
+            if not has_room((spacious(n) - self.n_lists) * size + SMALL_BLOCK):
+                return False
+            self.lists = <PostingList*> counted_room(self.lists, &self.n_lists, n, size)
+        return True
+
+    cdef bint _post(self, int32_t column, int32_t label, double weight) except -1 nogil:
+        """Count a column of a label; returns whether there was room."""
+        cdef PostingList* posted
+        cdef Posting* posting
+        cdef int32_t i
+        if not self._reserve_lists(column + 1):
+            return False
+        posted = &self.lists[column]
+        for i in range(posted.n):
+            if posted.postings[i].label == label:
+                posted.postings[i].weight += <float> weight
+                break
+        else:
+            if posted.n == MOST_POSTED:
+                # the frequent ones stay (Misra & Gries 1982), each new label asks another
+                posting = &posted.postings[posted.turn]
+                posted.turn = (posted.turn + 1) % MOST_POSTED
+                posting.weight -= <float> weight
+                if posting.weight <= 0.0:
+                    posting[0] = Posting(label, <float> weight)
+            elif not self._append(column, label, weight):
+                return False
+        posted.weight += weight
+        self.labels[label].columns += weight
+        self.total += weight
+        if posted.weight > MOST_LISTED:
+            posted.weight *= 0.5
+            for i in range(posted.n):
+                posted.postings[i].weight *= <float> 0.5
+        return True
+
+    cdef bint _append(self, int32_t column, int32_t label, double weight) except -1 nogil:
+        cdef PostingList* posted = &self.lists[column]
+        cdef int32_t before = capacity_for(posted.n), after
+        if posted.n == before:
+            after = capacity_for(posted.n + 1)
+            if not self._finds_room((after - before) * sizeof(Posting)):
+                return False
+            # it may have been thinned to make room
+            before, after = capacity_for(posted.n), capacity_for(posted.n + 1)
+            if after > before:
+                posted.postings = <Posting*> counted(posted.postings, after * sizeof(Posting))
+                self.size += (after - before) * sizeof(Posting)
+        posted.postings[posted.n] = Posting(label, <float> weight)
+        posted.n += 1
+        return True
+
+    cdef bint _finds_room(self, size_t size) noexcept nogil:
+        """Whether there is room for so many bytes, if need be after some lists were thinned."""
+        cdef size_t most = bytes_allowed() // PARTS
+        cdef int _turn
+        for _turn in range(MOST_THINNED):
+            if self.size + size <= most:
+                break
+            if self.turn >= self.n_lists:
+                self.turn = 0
+            self._thin(self.turn)
+            self.turn += 1
+        return self.size + size <= most and has_room(size)
+
+    cdef void _thin(self, int32_t column) noexcept nogil:
+        """Drop half of a list: of those that weigh no more than the mean, the first ones."""
+        cdef PostingList* posted = &self.lists[column]
+        cdef int32_t i, n = 0, before = capacity_for(posted.n), to_drop = (posted.n + 1) // 2
+        cdef double mean = 0.0
+        for i in range(posted.n):
+            mean += posted.postings[i].weight
+        mean /= max(posted.n, 1)
+        for i in range(posted.n):
+            if to_drop and posted.postings[i].weight <= mean:
+                to_drop -= 1
+            else:
+                posted.postings[n] = posted.postings[i]
+                n += 1
+        posted.n, posted.turn = n, 0
+        if n == 0:
+            give_back(posted.postings)
+            posted.postings = NULL
+        elif capacity_for(n) < before:
+            posted.postings = <Posting*> shrunk(
+                posted.postings, capacity_for(n) * sizeof(Posting)
+            )
+        self.size -= (before - capacity_for(n)) * sizeof(Posting)
+
+    # -------------------------------------------------------------------------- prediction
+
+    cdef void _gains(self, const PostingList* posted, float* gains) noexcept nogil:
+        """Write what a column says for the labels that it came with."""
+        cdef float factor = <float> (ODDS * self.total / posted.weight)
+        cdef int32_t k
+        for k in range(posted.n):
+            gains[k] = <float> 1.0 + min(
+                factor * posted.postings[k].weight * self.labels[posted.postings[k].label].inverse,
+                MOST_ODDS,
+            )
+        logs(gains, posted.n)
+
+    cdef int32_t score(self, const EncodedRow* row, const ColumnScale* scales,
+                       Scored* scored) noexcept nogil:
+        """Add to `scored`, where all is 0, what columns say; returns one more than the label that
+        was scored last, or -1."""
+        cdef const PostingList* posted
+        cdef Scored* of_label
+        cdef float[MOST_POSTED] gains
+        cdef int32_t column, label, k, last = -1
+        cdef Py_ssize_t i
+        for i in range(1, row.n_linear):
+            column = row.keys[i] - 1
+            if column >= self.n_lists or scales[column].is_dense:
+                continue
+            posted = &self.lists[column]
+            self._gains(posted, gains)
+            for k in range(posted.n):
+                label = posted.postings[k].label
+                of_label = &scored[label]
+                if of_label.next == 0:
+                    of_label.next = last
+                    last = label + 1
+                of_label.score += gains[k]
+        return last
+
+    cdef double rows_of(self, int32_t label) noexcept nogil:
+        """The weight of the rows of a label."""
+        return self.labels[label].rows if label < self.n_labels else 0.0
+
+    cdef float log_rows(self, int32_t label) noexcept nogil:
+        """What is said for a label by how often it came."""
+        return self.labels[label].log_rows if label < self.n_labels else <float> 0.0
+
+    cdef object column_scores(self, const EncodedRow* row, const ColumnScale* scales,
+                              int32_t label):
+        """What every linear part of a row says for a label: an array of shape (n_linear,)."""
+        cdef const PostingList* posted
+        cdef float[MOST_POSTED] gains
+        cdef int32_t column, k
+        cdef Py_ssize_t i
+        scores = np.zeros(row.n_linear)
+        for i in range(1, row.n_linear):
+            column = row.keys[i] - 1
+            if column >= self.n_lists or scales[column].is_dense:
+                continue
+            posted = &self.lists[column]
+            self._gains(posted, gains)
+            for k in range(posted.n):
+                if posted.postings[k].label == label:
+                    scores[i] = gains[k]
+        return scores
+
+    # ------------------------------------------------------------------------------- state
+
+    cdef dict state(self):
+        cdef int32_t column, n_columns = self.n_lists, n_labels = self.n_labels
+        cdef PostingList* posted
+        # without the room beyond the last one that was learned
+        while n_labels and self.labels[n_labels - 1].rows == 0.0:
+            n_labels -= 1
+        while n_columns and self.lists[n_columns - 1].weight == 0.0:
+            n_columns -= 1
+        starts = np.zeros(n_columns + 1, dtype=np.int64)
+        numbers = np.zeros((n_columns, 2))
+        postings = [np.empty(0, dtype=POSTINGS)]
+        for column in range(n_columns):
+            posted = &self.lists[column]
+            starts[column + 1] = starts[column] + posted.n
+            numbers[column] = posted.weight, posted.turn
+            if posted.n:
+                postings.append(
+                    export_records(posted.postings, sizeof(Posting), posted.n, POSTINGS)
+                )
+        return {
+            "starts": starts, "lists": numbers, "postings": np.concatenate(postings),
+            "labels": export_records(self.labels, sizeof(LabelCount), n_labels, COUNTS),
+            "numbers": np.array([self.rows, self.total, self.turn]),
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        cdef int32_t column, n
+        cdef PostingList* posted
+        cdef const int64_t[::1] starts = state["starts"]
+        cdef const double[:, ::1] lists = state["lists"]
+        self._reserve_labels(<int32_t> len(state["labels"]))
+        if len(state["labels"]):
+            import_records(self.labels, sizeof(LabelCount), state["labels"])
+        n = <int32_t> lists.shape[0]
+        self.lists = <PostingList*> counted_room(
+            self.lists, &self.n_lists, n, sizeof(PostingList)
+        )
+        for column in range(<int32_t> lists.shape[0]):
+            posted = &self.lists[column]
+            posted.weight, posted.turn = lists[column, 0], <int32_t> lists[column, 1]
+            n = <int32_t> (starts[column + 1] - starts[column])
+            if n:
+                posted.postings = <Posting*> counted(NULL, capacity_for(n) * sizeof(Posting))
+                self.size += capacity_for(n) * sizeof(Posting)
+                import_records(
+                    posted.postings, sizeof(Posting),
+                    state["postings"][starts[column]:starts[column + 1]],
+                )
+                posted.n = n
+        self.rows, self.total, turn = state["numbers"].tolist()
+        self.turn = int(turn)
+        return 0
+
+
+def check_postings(postings, n_columns, n_labels):
+    """Raise StateError unless `take_state` can trust a state."""
+    starts, lists, posted = postings["starts"], postings["lists"], postings["postings"]
+    labels, numbers = postings["labels"], postings["numbers"]
+    require(len(labels) <= n_labels and len(lists) <= n_columns, "the columns of labels")
+    check_finite(labels, "rows", "columns", "log_rows", "inverse", at_least=0.0)
+    require(lists.shape == (len(starts) - 1, 2), "the number of lists")
+    check_rows(starts, len(posted))
+    lengths = np.diff(starts)
+    require((lengths <= MOST_POSTED).all(), "the length of a list")
+    check_finite(lists, at_least=0.0)
+    check_finite(posted["weight"], at_least=0.0)
+    turns = lists[:, 1]
+    require(((turns == np.floor(turns)) & (turns < MOST_POSTED)).all(), "the turn of a list")
+    require((lists[:, 0][lengths > 0] > 0.0).all(), "the weight of a list")
+    require(((posted["label"] >= 0) & (posted["label"] < len(labels))).all(), "a label of a list")
+    require((labels["columns"][posted["label"]] > 0.0).all(), "the columns of a label")
+    pairs = np.repeat(np.arange(len(lists)), lengths) * (len(labels) + 1) + posted["label"]
+    require(len(np.unique(pairs)) == len(pairs), "a label that is listed twice")
+    require(numbers.shape == (3,), "the numbers of the lists")
+    check_finite(numbers, at_least=0.0)
+    require(numbers[2] == np.floor(numbers[2]) and numbers[2] < 2**31, "the turn of lists")
