@@ -68,7 +68,7 @@ cdef class ModelTree(Tree):
         self.leaves = leaves
         self.views = ENCODED | leaves.views
         self.has_leaf_models = True
-        self.memo_size = leaves.memo_size
+        self.memo_size, self.memo_place_size = leaves.memo_size, leaves.memo_place_size
         self.finder = SplitFinder(seed)
         self._set(**settings)
         self.links = self.frame = TreeLinks()
