@@ -63,7 +63,23 @@ def test_a_hundred_rows_of_ten_numbers_take_a_few_kilobytes(estimator):
 def test_a_fresh_model_is_small():
     # buffers for rows come with the first row
     for estimator in (ModelTreeClassifier, LOMTreeClassifier, SoftTreeClassifier):
-        assert sys.getsizeof(estimator()) < 4000
+        assert sys.getsizeof(estimator()) < 1500
+
+
+def test_a_batch_keeps_no_room_for_rows_and_a_dict_as_much_as_it_needs():
+    X, y = blobs(100, 2, features=10, spread=1.0)
+    for estimator, most in (
+        (ModelTreeClassifier, 12_000), (LOMTreeClassifier, 12_500), (SoftTreeClassifier, 7000)
+    ):  # fmt: skip
+        model = estimator()
+        model.learn_many(X, y)
+        before = sys.getsizeof(model)
+        assert before < most
+        for i in range(100):
+            model.predict_one(dict(enumerate(X[i].tolist())))
+        assert before < sys.getsizeof(model) < before + 2500
+        model.learn_many(X[:1], y[:1])
+        assert sys.getsizeof(model) < most + 500
 
 
 def trained():

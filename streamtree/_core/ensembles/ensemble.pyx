@@ -187,7 +187,7 @@ cdef class Ensemble(Tree):
 
     cdef list scratches(self):
         cdef Tree member
-        rooms = [(0, 0)]
+        rooms = [(0, 0, 0)]
         for member in self.members:
             rooms += member.scratches()
         return rooms

@@ -250,6 +250,8 @@ cdef class Learner:
         cdef Prediction unasked
         if example.label < 0 and example.targets == NULL:
             return self.look_only(workspace, zeros_implied, out)
+        if is_new:
+            workspace.reserve_answers(example.label + 1)
         if out == NULL and self.tree.is_judged:
             unasked.shares = NULL
             out = &unasked
@@ -273,7 +275,6 @@ cdef class Learner:
                 out = NULL
         self.intake.make_counted(workspace, is_there)
         if is_new:
-            workspace.reserve_shares(example.label + 1)
             self.intake.context.n_labels = example.label + 1
         return self.tree.learn(&workspace.row, example, workspace.scratch, out)
 
@@ -387,6 +388,7 @@ cdef class Learner:
             if crew is not None:
                 with nogil:
                     crew.stop()
+            self.intake.release_own()
         return 0
 
     cdef int end_batch(self, RowSource source) except -1:

@@ -10,13 +10,13 @@ class that the model has not met has the bias UNMET, and so a probability of zer
 from libc.stdint cimport int32_t
 
 from streamtree._core.store.tables cimport Table
-from streamtree._core.stream.row cimport EncodedRow
+from streamtree._core.stream.row cimport MOST_PLACES, EncodedRow
 from streamtree._core.stream.scales cimport ColumnScale
 
 
 cpdef enum:
     RATES = 2           # models side by side, one for each learning rate
-    MOST_CLASSES = 256
+    MOST_CLASSES = MOST_PLACES
 
 cdef enum:
     UNMET = -10_000     # the score of a place without a label, the bias of a class not met

@@ -9,7 +9,9 @@ from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 cdef class LeafModels:
     cdef Context context
     cdef readonly int views
+    # see Tree
     cdef size_t memo_size
+    cdef size_t memo_place_size
     # what the tree itself predicts for the row to be learned, for models that compare themselves
     # with it; -1 and NaN: nothing
     cdef int32_t tree_label

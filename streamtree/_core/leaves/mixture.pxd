@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t
 
-from streamtree._core.leaves.additive cimport MOST_CLASSES, AdditiveModel, Parts
+from streamtree._core.leaves.additive cimport AdditiveModel, Parts
 from streamtree._core.leaves.leaf cimport LeafModels
 from streamtree._core.leaves.naivebayes cimport NaiveBayes
 from streamtree._core.store.tables cimport Table
@@ -36,9 +36,10 @@ cdef struct ExpertOutputs:
     int32_t n_classes
     bint has_prior
     int32_t place               # of the class that was learned, -1 before
-    float prior[MOST_CLASSES]   # what naive Bayes adds to the score of every class
-    float probabilities[EXPERTS * MOST_CLASSES]
-    float mixed[MOST_CLASSES]   # zero behind the last class, up to a multiple of 4
+    int32_t apart               # numbers of each kind, of which the first are those of the classes
+    float* prior                # what naive Bayes adds to the score of every class
+    float* mixed                # zero behind the last class, up to a multiple of 4
+    float* probabilities        # by expert
     Parts common                # where the records of the common model are,
     Parts own                   # of the leaf's own,
     Parts counts                # and of naive Bayes

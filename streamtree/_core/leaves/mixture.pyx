@@ -31,7 +31,7 @@ from streamtree._core.store.tables cimport (
     table_insert,
 )
 from streamtree._core.stream.row cimport (
-    ENCODED, Example, Prediction, Row, Scratch, remember, remembers,
+    ENCODED, Example, Prediction, Row, Scratch, places_for, remember, remembers,
 )
 from streamtree._core.stream.scales cimport ColumnScale
 
@@ -57,7 +57,6 @@ cdef extern from "../kernels/additive.h":
     float sum_of_squares "streamtree_squares"(const float* values, Py_ssize_t n) noexcept nogil
 
 cdef enum:
-    OWN = RATES * MOST_CLASSES  # where what the leaf's own experts say begins
     MANY = 0x7FFFFFFF           # the universe of a table that is always hashed
     # A model that meets its third class takes almost three times as much, beside what it was;
     # later ones take less.
@@ -93,6 +92,8 @@ cdef class MixtureLeaves(LeafModels):
     def __cinit__(self, *, bint has_knots, bint has_rest, **settings):
         self.views = ENCODED
         self.memo_size = sizeof(ExpertOutputs)
+        # the prior, the mixture, and what the experts say
+        self.memo_place_size = (2 + EXPERTS) * sizeof(float)
         self.has_knots = has_knots
         self.has_rest = has_rest
         self.mean_norm = 1.0
@@ -181,6 +182,10 @@ cdef class MixtureLeaves(LeafModels):
         remember(scratch, <const void*> self, row)
         outputs.node = node
         outputs.place = -1
+        outputs.apart = scratch.memo_places
+        outputs.prior = <float*> (outputs + 1)
+        outputs.mixed = outputs.prior + outputs.apart
+        outputs.probabilities = outputs.mixed + outputs.apart
         self.look_at(&outputs.common, row, scratch, 0)
         self.look_at(&outputs.own, row, scratch, 1)
         self.look_at(&outputs.counts, row, scratch, 2)
@@ -199,7 +204,7 @@ cdef class MixtureLeaves(LeafModels):
         if stride == 1:
             for rate in range(RATES if outputs.has_prior else 0):
                 scores[rate] += outputs.prior[1] - outputs.prior[0]
-            respond_of_two(scores, 0, RATES, p)
+            respond_of_two(scores, 0, RATES, p, outputs.apart)
         for rate in range(RATES):
             if stride > 1:
                 for k in range(min(stride, outputs.n_classes) if outputs.has_prior else 0):
@@ -208,7 +213,7 @@ cdef class MixtureLeaves(LeafModels):
             # between n_classes and stride there are zeros already: UNMET is the bias
             for k in range(max(stride, 4), (outputs.n_classes + 3) // 4 * 4):
                 p[k] = 0.0
-            p += MOST_CLASSES
+            p += outputs.apart
 
     cdef void mix(self, int32_t node, ExpertOutputs* outputs) noexcept nogil:
         """Write what every expert says of the classes, and the mixture."""
@@ -234,9 +239,11 @@ cdef class MixtureLeaves(LeafModels):
                 add_parts(&top.model, &outputs.common, scores)
             for expert in range(EXPERTS if outputs.has_prior else 0):
                 scores[expert] += outputs.prior[1] - outputs.prior[0]
-            respond_of_two(scores, outputs.first, EXPERTS, outputs.probabilities)
+            respond_of_two(
+                scores, outputs.first, EXPERTS, outputs.probabilities, outputs.apart
+            )
         else:
-            self.respond(&state.model, &outputs.own, outputs, &outputs.probabilities[OWN])
+            self.respond(&state.model, &outputs.own, outputs, said_by_own(outputs))
             if not is_top:
                 self.respond(&top.model, &outputs.common, outputs, outputs.probabilities)
         mix_experts(outputs, state.shares)
@@ -389,7 +396,7 @@ cdef class MixtureLeaves(LeafModels):
         norm = sum_of_squares(row.encoded.values, outputs.own.n)
         self.mean_norm += (norm - self.mean_norm) / self.rows
         for expert in range(outputs.first, EXPERTS):
-            said[expert] = outputs.probabilities[expert * MOST_CLASSES + place]
+            said[expert] = outputs.probabilities[expert * outputs.apart + place]
         judge_experts(
             state.losses, said, FADING, LEAST_PROBABILITY, TEMPERATURE, outputs.first,
             state.shares,
@@ -404,9 +411,7 @@ cdef class MixtureLeaves(LeafModels):
             square = sum_of_squares(outputs.mixed, outputs.n_classes)
         if square < LEAST_ERROR * LEAST_ERROR:
             return True
-        self.train(
-            &state.model, &outputs.own, outputs, &outputs.probabilities[OWN], square, weight
-        )
+        self.train(&state.model, &outputs.own, outputs, said_by_own(outputs), square, weight)
         if top != state:
             self.train(
                 &top.model, &outputs.common, outputs, outputs.probabilities, square, weight
@@ -435,7 +440,7 @@ cdef class MixtureLeaves(LeafModels):
 
     cdef void residuals(self, int32_t node, Scratch* scratch, Residuals* out) noexcept nogil:
         cdef const ExpertOutputs* outputs = <const ExpertOutputs*> scratch.memo
-        out.p = &outputs.probabilities[OWN]
+        out.p = said_by_own(outputs)
         out.n = outputs.n_classes
         out.place = outputs.place
         out.n_parts = outputs.own.n
@@ -468,11 +473,12 @@ cdef class MixtureLeaves(LeafModels):
                 RELATIVE_RATES[r] * weight * self.learning_rate / (self.mean_norm + NORM_OFFSET)
             )
             if stride == 1:
-                slopes[r] = rate * (p[r * MOST_CLASSES + 1] - (place == 1))
-                continue
-            for k in range(stride):
-                slopes[r * stride + k] = rate * p[r * MOST_CLASSES + k]
-            slopes[r * stride + place] = rate * (p[r * MOST_CLASSES + place] - <float> 1.0)
+                slopes[r] = rate * (p[1] - (place == 1))
+            else:
+                for k in range(stride):
+                    slopes[r * stride + k] = rate * p[k]
+                slopes[r * stride + place] = rate * (p[place] - <float> 1.0)
+            p += outputs.apart
         train_parts(model, parts, &step)
         return 0
 
@@ -618,16 +624,21 @@ cdef size_t state_bytes(const ModelState* state) noexcept nogil:
     return total
 
 
-cdef inline void respond_of_two(const float* scores, int first, int last,
-                                float* p) noexcept nogil:
+cdef inline float* said_by_own(const ExpertOutputs* outputs) noexcept nogil:
+    """What the leaf's own experts say."""
+    return &outputs.probabilities[RATES * outputs.apart]
+
+
+cdef inline void respond_of_two(const float* scores, int first, int last, float* p,
+                                Py_ssize_t apart) noexcept nogil:
     """Write the probabilities of two classes from the differences of their scores."""
     cdef float right[EXPERTS]
     cdef int expert
     logistic(scores, right)
     for expert in range(first, last):
-        p[expert * MOST_CLASSES] = <float> 1.0 - right[expert]
-        p[expert * MOST_CLASSES + 1] = right[expert]
-        p[expert * MOST_CLASSES + 2] = p[expert * MOST_CLASSES + 3] = 0.0
+        p[expert * apart] = <float> 1.0 - right[expert]
+        p[expert * apart + 1] = right[expert]
+        p[expert * apart + 2] = p[expert * apart + 3] = 0.0
 
 
 cdef inline void mix_experts(ExpertOutputs* outputs, const float* shares) noexcept nogil:
@@ -636,12 +647,12 @@ cdef inline void mix_experts(ExpertOutputs* outputs, const float* shares) noexce
     cdef int32_t k
     cdef int expert
     if outputs.first == 0:
-        mix_four(p, MOST_CLASSES, shares, (outputs.n_classes + 3) // 4 * 4, outputs.mixed)
+        mix_four(p, outputs.apart, shares, (outputs.n_classes + 3) // 4 * 4, outputs.mixed)
         return
     for k in range((outputs.n_classes + 3) // 4 * 4):
         outputs.mixed[k] = 0.0
         for expert in range(outputs.first, EXPERTS):
-            outputs.mixed[k] += shares[expert] * p[expert * MOST_CLASSES + k]
+            outputs.mixed[k] += shares[expert] * p[expert * outputs.apart + k]
 
 
 cdef void weigh(ModelState* state) noexcept nogil:
@@ -706,6 +717,8 @@ def check_saved(saved, n_columns, n_labels, max_classes):
     check_model(saved, n_columns)
     if saved["bayes"] is not None:
         check_bayes(saved["bayes"], n_columns)
+    for model in (saved, saved["bayes"] or saved):
+        require(model["stride"] <= places_for(n_labels), "the classes of a leaf model")
     for name in ("losses", "shares"):
         require(len(saved[name]) == EXPERTS, f"the {name} of a leaf")
         check_finite(saved[name], at_least=0.0)

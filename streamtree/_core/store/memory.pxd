@@ -1,6 +1,6 @@
 """Memory that grows or begins as zeros, with one error for all, and memory asked for early."""
 
-from libc.stdint cimport uintptr_t
+from libc.stdint cimport int64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy
 
@@ -16,6 +16,11 @@ cdef inline void* regrown(void* block, size_t size) except NULL nogil:
     if grown == NULL:
         raise_no_memory()
     return grown
+
+
+cdef inline int64_t larger(int64_t capacity, int64_t n) noexcept nogil:
+    """A capacity for n things: no more at first, and then at least an eighth more than before."""
+    return max(n, capacity + capacity // 8)
 
 
 cdef inline void* zeroed(size_t size) except NULL nogil:

@@ -4,13 +4,14 @@ from streamtree._core.stream.row cimport View
 
 
 cdef class RowBuffer:
-    cdef int32_t* columns
     cdef double* values
+    cdef int32_t* columns           # behind the values
     cdef Py_ssize_t n
     cdef Py_ssize_t capacity
     cdef int32_t* marks             # by column, all zero between two uses
     cdef Py_ssize_t n_marks
 
+    cdef void release(self) noexcept nogil
     cdef int reserve(self, Py_ssize_t capacity) except -1 nogil
     cdef int reserve_marks(self, Py_ssize_t n_columns) except -1 nogil
     cdef View view(self, Py_ssize_t n) noexcept nogil

@@ -5,18 +5,23 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp, memcpy, memset
 
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.memory cimport larger, regrown
 from streamtree._core.stream.row cimport View, describe
 
 
 @cython.final
 cdef class RowBuffer:
-    """Grows, never shrinks."""
+    """Grows until it is released."""
 
     def __dealloc__(self):
-        free(self.columns)
+        self.release()
+
+    cdef void release(self) noexcept nogil:
+        """Give the room back."""
         free(self.values)
         free(self.marks)
+        self.columns, self.values, self.marks = NULL, NULL, NULL
+        self.n = self.capacity = self.n_marks = 0
 
     cdef size_t n_bytes(self) noexcept nogil:
         return (
@@ -24,12 +29,15 @@ cdef class RowBuffer:
         )
 
     cdef int reserve(self, Py_ssize_t capacity) except -1 nogil:
+        """Make room for a row; the one that was there is lost where it grows."""
         if capacity < self.capacity:
             return 0
         # one place more than asked for: writers store first and then decide whether it counts
-        capacity += capacity // 2 + 1
-        self.columns = <int32_t*> regrown(self.columns, capacity * sizeof(int32_t))
-        self.values = <double*> regrown(self.values, capacity * sizeof(double))
+        capacity = larger(self.capacity, capacity + 1)
+        self.values = <double*> regrown(
+            self.values, capacity * (sizeof(int32_t) + sizeof(double))
+        )
+        self.columns = <int32_t*> (self.values + capacity)
         self.capacity = capacity
         return 0
 

@@ -21,5 +21,6 @@ cdef class Context:
 
     cdef void truncate(self, int32_t size) noexcept
     cdef int add_columns(self) except -1
+    cdef size_t n_bytes(self) noexcept
     cdef uint32_t kind_of(self, int32_t category) noexcept nogil
     cdef bint is_rare(self, int32_t column) noexcept nogil

@@ -4,7 +4,7 @@ cimport cython
 from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport free
 
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.memory cimport larger, regrown
 from streamtree._core.stream.features cimport FeatureIndex
 from streamtree._core.stream.scales cimport ColumnScale, n_shown
 from streamtree._core.stream.scaling cimport ColumnScaler
@@ -40,7 +40,7 @@ cdef class Context:
         """
         cdef int32_t capacity, column, size = <int32_t> len(self.features.names)
         if size > self._capacity:
-            capacity = size + size // 2 + 8
+            capacity = <int32_t> larger(self._capacity, size)
             self.hashes = <uint32_t*> regrown(self.hashes, capacity * sizeof(uint32_t))
             self.ties = <uint32_t*> regrown(self.ties, capacity * sizeof(uint32_t))
             self.groups = <int32_t*> regrown(self.groups, capacity * sizeof(int32_t))
@@ -52,6 +52,10 @@ cdef class Context:
             self.n_groups = max(self.n_groups, self.groups[column] + 1)
         self._n_named = size
         return 0
+
+    cdef size_t n_bytes(self) noexcept:
+        """What hashes and groups of the columns take."""
+        return self._capacity * (2 * sizeof(uint32_t) + sizeof(int32_t))
 
     cdef uint32_t kind_of(self, int32_t category) noexcept nogil:
         """By what trees know the category of a column; 0 for none, -1."""

@@ -27,16 +27,22 @@ cdef class RowEncoder:
     cdef int32_t* _keys
     cdef float* _values
     cdef float* _presence
-    cdef double* _by_column
-    cdef uint64_t* _order
-    cdef uint64_t* _full_order      # of a row that lists all columns
-    cdef int32_t _n_ordered
     cdef Py_ssize_t _capacity
-    cdef Py_ssize_t _order_capacity
+    # of rows that have at least half of the columns
+    cdef uint64_t* _full_order
+    cdef int32_t _n_ordered
+    cdef Py_ssize_t _n_columns      # for which there is room
+    cdef double* _by_column         # of those that miss some
+    cdef Py_ssize_t _n_spread
+    # of others
+    cdef uint64_t* _order
+    cdef Py_ssize_t _n_sorted
 
+    cdef void release(self) noexcept nogil
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil
     cdef int _order_columns(self) except -1 nogil
-    cdef const double* _spread(self, const View* view) noexcept nogil
-    cdef const uint64_t* _order_of(self, const View* view, bint is_spread) except? NULL nogil
+    cdef int _spread(self, const View* view) except -1 nogil
+    cdef int _sort(self, const View* view) except -1 nogil
+    cdef int _arrange(self, const View* view, EncodedRow* out) except -1 nogil
     cdef int encode(self, const View* view, EncodedRow* out) except -1 nogil
     cdef size_t n_bytes(self) noexcept nogil

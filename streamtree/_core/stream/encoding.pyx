@@ -11,13 +11,15 @@ from libc.math cimport NAN
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.memory cimport larger, regrown
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport EncodedRow, View
 from streamtree._core.stream.scales cimport ColumnScale
 
 cdef enum:
     MOST_ORDERED = 1000     # columns that are ordered once and not by row
+    # of room for a value: keys and numbers of its parts, and its presence
+    VALUE_BYTES = PARTS * (sizeof(int32_t) + sizeof(float)) + sizeof(float)
 
 # Knots lie at -2, -1.5, ... 1.5 scales; what is beyond counts as the last one.
 cdef double FIRST_KNOT = -2.0
@@ -49,41 +51,43 @@ cdef class RowEncoder:
         self.context = context
 
     def __dealloc__(self):
-        free(self._keys)
-        free(self._values)
-        free(self._presence)
-        free(self._by_column)
-        free(self._order)
+        self.release()
         free(self._full_order)
 
+    cdef void release(self) noexcept nogil:
+        """Give the room for a row back; the order of the columns stays."""
+        free(self._keys)
+        free(self._by_column)
+        free(self._order)
+        self._keys, self._by_column, self._order = NULL, NULL, NULL
+        self._capacity = self._n_spread = self._n_sorted = 0
+
     cdef size_t n_bytes(self) noexcept nogil:
-        cdef size_t per_value = 2 * sizeof(double) + sizeof(uint64_t) + sizeof(float)
-        per_value += PARTS * (sizeof(int32_t) + sizeof(float))
-        return self._capacity * per_value + self._order_capacity * sizeof(uint64_t)
+        return self._capacity * VALUE_BYTES + self._n_spread * sizeof(double) + (
+            self._n_columns + self._n_sorted
+        ) * sizeof(uint64_t)
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil:
-        cdef Py_ssize_t capacity, parts
+        cdef Py_ssize_t capacity
         if n < self._capacity:
             return 0
-        capacity = n + n // 2 + 1
-        parts = PARTS * capacity
-        self._keys = <int32_t*> regrown(self._keys, parts * sizeof(int32_t))
-        self._values = <float*> regrown(self._values, parts * sizeof(float))
-        self._presence = <float*> regrown(self._presence, capacity * sizeof(float))
-        self._order = <uint64_t*> regrown(self._order, capacity * sizeof(uint64_t))
-        # a row is spread out where it has at least half of the columns
-        self._by_column = <double*> regrown(self._by_column, 2 * capacity * sizeof(double))
+        capacity = larger(self._capacity, n + 1)
+        # one block: the row before is forgotten anyway
+        self._keys = <int32_t*> regrown(self._keys, capacity * VALUE_BYTES)
+        self._values = <float*> (self._keys + PARTS * capacity)
+        self._presence = self._values + PARTS * capacity
         self._capacity = capacity
         return 0
 
     cdef int _order_columns(self) except -1 nogil:
         """Put the columns that are new into the order of a full row."""
         cdef int32_t column, size = self.context.n_columns
-        if size > self._order_capacity:
+        cdef Py_ssize_t capacity = larger(self._n_columns, size)
+        if size > self._n_columns:
             self._full_order = <uint64_t*> regrown(
-                self._full_order, (size + size // 2) * sizeof(uint64_t)
+                self._full_order, capacity * sizeof(uint64_t)
             )
-            self._order_capacity = size + size // 2
+            self._n_columns = capacity
         for column in range(self._n_ordered, size):
             self._full_order[column] = (
                 <uint64_t> self.context.hashes[column] << 32 | <uint32_t> column
@@ -92,31 +96,42 @@ cdef class RowEncoder:
         self._n_ordered = size
         return 0
 
-    cdef const double* _spread(self, const View* view) noexcept nogil:
-        """The values of a view by column, NaN where there is none; NULL if most are missing."""
-        cdef int32_t n_columns = self.context.n_columns
-        cdef Py_ssize_t i
-        if n_columns > MOST_ORDERED or n_columns > 2 * view.n:
-            return NULL
-        if view.is_full and view.n == n_columns:
-            return view.values
-        for i in range(n_columns):
+    cdef int _spread(self, const View* view) except -1 nogil:
+        """Write the values of a view by column, NaN where there is none."""
+        cdef Py_ssize_t i, n = self.context.n_columns, capacity = larger(self._n_spread, n)
+        if n > self._n_spread:
+            self._by_column = <double*> regrown(self._by_column, capacity * sizeof(double))
+            self._n_spread = capacity
+        for i in range(n):
             self._by_column[i] = NAN
         for i in range(view.n):
             self._by_column[view.columns[i]] = view.values[i]
-        return self._by_column
+        return 0
 
-    cdef const uint64_t* _order_of(self, const View* view, bint is_spread) except? NULL nogil:
-        """Where to look next: words that ascend by the names, columns or places in low halves."""
-        cdef Py_ssize_t i
-        if is_spread:
-            if self._n_ordered < self.context.n_columns:
-                self._order_columns()
-            return self._full_order
+    cdef int _sort(self, const View* view) except -1 nogil:
+        """Write where to look next: words that ascend by the names, with places in low halves."""
+        cdef Py_ssize_t i, capacity = larger(self._n_sorted, view.n)
+        if view.n > self._n_sorted:
+            self._order = <uint64_t*> regrown(self._order, capacity * sizeof(uint64_t))
+            self._n_sorted = capacity
         for i in range(view.n):
             self._order[i] = <uint64_t> self.context.hashes[view.columns[i]] << 32 | <uint64_t> i
         sort_words(self._order, view.n)
-        return self._order
+        return 0
+
+    cdef inline int _arrange(self, const View* view, EncodedRow* out) except -1 nogil:
+        """Put a view in order: by column, unless most are missing."""
+        cdef int32_t n_columns = self.context.n_columns
+        out.by_column = NULL
+        if n_columns > MOST_ORDERED or n_columns > 2 * view.n:
+            return self._sort(view)
+        if self._n_ordered < n_columns:
+            self._order_columns()
+        out.by_column = view.values
+        if not view.is_full or view.n < n_columns:
+            self._spread(view)
+            out.by_column = self._by_column
+        return 0
 
     cdef int encode(self, const View* view, EncodedRow* out) except -1 nogil:
         """Write a standardised view in parts: the bias and the values, then the knots around them.
@@ -130,11 +145,11 @@ cdef class RowEncoder:
         cdef double value, place
         cdef bint is_spread
         self._reserve(view.n)
-        out.by_column = self._spread(view)
+        self._arrange(view, out)
         is_spread = out.by_column != NULL
+        order = self._full_order if is_spread else self._order
         if is_spread:
             length = self.context.n_columns
-        order = self._order_of(view, is_spread)
         self._keys[0] = 0
         self._values[0] = self._presence[0] = 1.0
         for i in range(length):

@@ -21,20 +21,25 @@ cdef struct Code:
     bint is_shared      # it is the column of several names
 
 
+cdef class Categories:
+    # of one feature
+    cdef dict columns       # by value
+    cdef int32_t number     # of the feature, among those that have categories
+    cdef int64_t bytes      # that their names are counted as
+
+
 cdef class FeatureIndex:
     cdef frozenset nominal          # names whose numbers are categories
     cdef dict _numbers
-    cdef dict _categories
+    cdef dict _categories           # by the name of a feature
     cdef readonly list names
     cdef Code* codes                # by column
     cdef Py_ssize_t _capacity
-    cdef dict _groups               # the numbers of the features that have categories
-    cdef dict _group_bytes          # and what the categories of each take
     cdef dict _shared               # number -> column of those that share columns
     cdef int32_t n_shared           # columns that names share
     cdef int64_t most               # bytes that names may take
-    cdef int64_t _bytes             # that they take, and all that goes with a column
-    cdef list _homes                # for every column the dict that maps its name
+    cdef int64_t _bytes             # that they are counted as, with all that goes with a column
+    cdef list _homes                # of every column of a category, in their order
     cdef list _new_names
     cdef Py_ssize_t _places
     cdef PyObject** _seen_keys
@@ -63,6 +68,6 @@ cdef class FeatureIndex:
     cdef object place_for(self, object name)
     cdef int _warn(self, object name, int64_t before, int64_t after, int64_t most) except -1
     cdef int merge(self, RowBuffer row) except -1 nogil
-    cdef size_t n_bytes(self) noexcept nogil
+    cdef size_t n_bytes(self) noexcept
     cdef int truncate(self, Py_ssize_t size) except -1
     cpdef int32_t find(self, object name) except -2

@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.store.budget cimport spacious
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.memory cimport larger, regrown
 from streamtree._core.stream.buffers cimport RowBuffer
 
 import re
@@ -101,9 +101,11 @@ class Shared(NamedTuple):
 
 
 cdef enum:
-    # What a column takes besides the object that names it: entries of dicts and lists, numbers as
-    # objects, its code, its scale, its place in orders. Measured over 100,000 columns.
+    # What a column is counted as, besides the object that names it, where names must find room:
+    # entries of dicts and lists, numbers as objects, its code, its scale, its place in orders.
     COLUMN_BYTES = 400
+    # of these, what the entries and numbers take; both measured over 100,000 columns
+    ENTRY_BYTES = 100
     # of the bytes for names: one part of so many for columns that names share
     SHARED_PART = 8
     # of the same, one part for each feature's categories at the most
@@ -199,6 +201,15 @@ cdef inline int said_by(double value) noexcept nogil:
 
 
 @cython.final
+cdef class Categories:
+    """The columns of a categorical feature."""
+
+    def __cinit__(self, int32_t number):
+        self.columns = {}
+        self.number = number
+
+
+@cython.final
 cdef class FeatureIndex:
     """An append-only map from feature names to the column numbers 0, 1, 2, ..."""
 
@@ -208,8 +219,6 @@ cdef class FeatureIndex:
         self._categories = {}
         self.names = []
         self._homes = []
-        self._groups = {}
-        self._group_bytes = {}
         self._shared = {}
         self.most = UNBOUNDED
         self._new_names = []
@@ -231,9 +240,11 @@ cdef class FeatureIndex:
     def __len__(self):
         return len(self.names)
 
-    cdef size_t n_bytes(self) noexcept nogil:
+    cdef size_t n_bytes(self) noexcept:
         """What the names take, and room to read a row."""
-        return self._bytes + self._places * (3 * sizeof(PyObject*) + sizeof(int32_t))
+        cdef size_t total = self._bytes - len(self.names) * (COLUMN_BYTES - ENTRY_BYTES)
+        total += self._capacity * sizeof(Code)
+        return total + self._places * (3 * sizeof(PyObject*) + sizeof(int32_t))
 
     cdef int refuse_category(self, object name) except -1:
         """What the index calls a column cannot name a feature as well."""
@@ -249,7 +260,9 @@ cdef class FeatureIndex:
     cpdef int32_t find(self, object name) except -2:
         """The column of a name, `Category` or `Shared`, -1 if it is unknown."""
         if type(name) is Category:
-            found = self._categories.get(name[0], {}).get(name[1])
+            found = self._categories.get(name[0])
+            if found is not None:
+                found = (<Categories> found).columns.get(name[1])
         elif type(name) is Shared:
             found = self._shared.get(name.number)
         else:
@@ -263,7 +276,7 @@ cdef class FeatureIndex:
         """
         cdef int32_t column = self.find(name)
         cdef int64_t size
-        cdef dict home
+        cdef Categories home
         cdef Code code
         if column >= 0:
             return column
@@ -277,52 +290,54 @@ cdef class FeatureIndex:
             self.codes = <Code*> regrown(self.codes, spacious(column + 1) * sizeof(Code))
             self._capacity = spacious(column + 1)
         if type(name) is Shared:
-            home = self._shared
-            home[name.number] = column
+            self._shared[name.number] = column
             self.n_shared += 1
         elif type(name) is not Category:
             self._warn(name, self._bytes, self._bytes + size, self.most // TOLD_OF_NAMES)
-            home = self._numbers
-            home[name] = column
-        elif name[0] in self._categories:
-            spent = self._group_bytes[name[0]]
-            self._warn(name, spent, spent + size, self.most // TOLD_OF_FEATURE)
-            home = self._categories[name[0]]
-            home[name[1]] = column
-            self._group_bytes[name[0]] = spent + size
+            self._numbers[name] = column
         else:
-            home = {name[1]: column}
-            self._groups[name[0]] = len(self._groups)
-            self._categories[name[0]] = home
-            self._group_bytes[name[0]] = size
+            home = self._categories.get(name[0])
+            if home is not None:
+                self._warn(name, home.bytes, home.bytes + size, self.most // TOLD_OF_FEATURE)
+                home.columns[name[1]] = column
+            else:
+                home = Categories(<int32_t> len(self._categories))
+                home.columns[name[1]] = column
+                self._categories[name[0]] = home
+            home.bytes += size
+            self._homes.append(home)
         self.names.append(name)
-        self._homes.append(home)
         self.codes[column] = code
         self._bytes += size
         return column
 
     cdef Code _code(self, object name) except *:
         cdef uint32_t value = <uint32_t> splitmix64(stable_hash(name))
+        cdef Categories home
         if type(name) is not Category:
             return Code(value, stable_hash(name), -1, type(name) is Shared)
+        home = self._categories.get(name[0])
         # the value does not enter: the categories of a feature are one candidate for a split
         return Code(
-            value, stable_hash(name[0]), self._groups.get(name[0], len(self._groups)), False
+            value, stable_hash(name[0]),
+            <int32_t> len(self._categories) if home is None else home.number, False,
         )
 
     # --------------------------------------------------------------- more than there is room for
 
     cdef bint admits(self, object name) except -1:
         """Whether there is room for a name that is new. Once there is none, there never will be."""
-        cdef int64_t size, most = self.most
+        cdef int64_t size, spent = 0, most = self.most
         if most == UNBOUNDED:
             return True
         size = COLUMN_BYTES + object_bytes(name)
         if self._bytes + size > most - most // SHARED_PART:
             return False
-        return type(name) is not Category or (
-            self._group_bytes.get(name[0], 0) + size <= most // FEATURE_PART
-        )
+        if type(name) is not Category:
+            return True
+        if name[0] in self._categories:
+            spent = (<Categories> self._categories[name[0]]).bytes
+        return spent + size <= most // FEATURE_PART
 
     cdef object _shared_name(self, object name):
         """The column that a name shares, always the same."""
@@ -345,7 +360,7 @@ cdef class FeatureIndex:
         if not before <= most < after:
             return 0
         if type(name) is Category:
-            n = len(self._categories[name[0]])
+            n = len((<Categories> self._categories[name[0]]).columns)
             what = f"feature {name[0]!r} has had {n} different strings, the last {name[1]!r}"
         else:
             what = f"{len(self.names)} features have come, the last {name!r}"
@@ -394,23 +409,24 @@ cdef class FeatureIndex:
 
     cdef int truncate(self, Py_ssize_t size) except -1:
         """Forget the columns from `size` on. Asks no name for its hash: that might raise."""
-        cdef dict home
+        cdef Categories home
+        cdef int64_t spent
         while len(self.names) > size:
             name = self.names.pop()
-            home = self._homes.pop()
-            # dicts keep the order of insertion, so the last one in is the right one
-            home.popitem()
             spent = COLUMN_BYTES + object_bytes(name)
             self._bytes -= spent
-            self.n_shared -= type(name) is Shared
-            if type(name) is not Category:
-                continue
-            if home:
-                self._group_bytes[name[0]] -= spent
+            # dicts keep the order of insertion, so the last one in is the right one
+            if type(name) is Shared:
+                self._shared.popitem()
+                self.n_shared -= 1
+            elif type(name) is not Category:
+                self._numbers.popitem()
             else:
-                self._categories.popitem()
-                self._groups.popitem()
-                self._group_bytes.popitem()
+                home = self._homes.pop()
+                home.columns.popitem()
+                home.bytes -= spent
+                if not home.columns:
+                    self._categories.popitem()
         return 0
 
     cdef int read(self, dict x, RowBuffer out, bint keep_new) except -1:
@@ -526,7 +542,7 @@ cdef class FeatureIndex:
         else:
             found = self._categories.get(key)
             if found is not None:
-                found = (<dict> found).get(value)
+                found = (<Categories> found).columns.get(value)
         if found is not None:
             return <int32_t> found
         if not keep_new and not self.n_shared:
@@ -560,7 +576,7 @@ cdef class FeatureIndex:
 
     cdef int _make_places(self, Py_ssize_t size) except -1:
         """Room to remember as many entries of a dict."""
-        cdef Py_ssize_t places = 2 * size + 8, first = self._places
+        cdef Py_ssize_t first = self._places, places = larger(first, size)
         if size <= first:
             return 0
         self._seen_keys = <PyObject**> regrown(self._seen_keys, places * sizeof(PyObject*))

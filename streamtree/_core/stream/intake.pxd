@@ -25,19 +25,18 @@ cdef class Workspace:
     cdef Row row
     cdef Scratch* scratch       # the first of several where there are members of an ensemble
     cdef Py_ssize_t n_scratches
-    cdef size_t memo_bytes
-    cdef list _scratches
-    cdef bint _has_memos
     cdef int views
     cdef Py_ssize_t capacity
+    cdef Py_ssize_t n_labels    # labels or targets for which there is room; -1 before any row
     cdef Py_ssize_t n_shares
     cdef uint64_t version       # of the intake, when `row` was made; 0: there is none
     cdef bint repeats           # what was read last is what `row` was made of: nothing was written
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil
-    cdef int _reserve_memos(self) except -1
-    cdef int reserve_shares(self, Py_ssize_t n) except -1 nogil
+    cdef int reserve_answers(self, Py_ssize_t n) except -1 nogil
+    cdef int _reserve_answers(self, Py_ssize_t n) except -1 nogil
     cdef void forget_answers(self) noexcept nogil
+    cdef void release(self) noexcept nogil
     cdef int make_views(self, ColumnScaler scaler) except -1 nogil
     cdef size_t n_bytes(self) noexcept nogil
 
@@ -74,10 +73,11 @@ cdef class Intake:
     cdef int forget(self) except -1
     cdef int _add_columns(self, list births) except -1
     cdef int forget_columns(self, int32_t size) except -1
+    cdef void release_own(self) noexcept
     cdef int end_batch(self, RowSource source, Py_ssize_t n_rows) except -1
     cdef object known_columns(self, list names)
     cdef object learned_columns(self, list names, list first_rows)
-    cdef size_t n_bytes(self) noexcept nogil
+    cdef size_t n_bytes(self) noexcept
 
 
 cdef class DictRows(RowSource):

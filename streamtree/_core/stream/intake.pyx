@@ -10,7 +10,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from streamtree._core.store.memory cimport regrown, zeroed
+from streamtree._core.store.memory cimport larger, regrown, zeroed
 from streamtree._core.stream.buffers cimport RowBuffer
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.encoding cimport PARTS, RowEncoder
@@ -18,7 +18,7 @@ from streamtree._core.stream.features cimport UNBOUNDED, FeatureIndex, check_nam
 from streamtree._core.stream.labels cimport LabelIndex
 from streamtree._core.stream.lock cimport ModelLock
 from streamtree._core.stream.row cimport (
-    BY_LABEL, ENCODED, LISTED, PLAIN, STANDARD, TABLE, Scratch, View,
+    BY_LABEL, ENCODED, LISTED, PLAIN, STANDARD, TABLE, Scratch, View, places_for,
 )
 from streamtree._core.stream.scaling cimport ColumnScaler
 from streamtree._core.stream.sources cimport RowSource
@@ -41,6 +41,38 @@ cdef dict as_dict(object x, str rule="x must be a dict of features"):
     raise TypeError(f"{rule}, got {type(x).__name__}")
 
 
+cdef inline size_t value_bytes(const Scratch* scratch) noexcept nogil:
+    """What room for a value of a row takes."""
+    cdef size_t size = sizeof(double) + sizeof(int32_t)
+    return size + (PARTS * (3 * sizeof(int32_t) + sizeof(float)) if scratch.views & ENCODED else 0)
+
+
+cdef inline size_t memo_bytes(const Scratch* scratch, int32_t places) noexcept nogil:
+    return scratch.memo_size + places * scratch.memo_place_size
+
+
+cdef int reserve_memo(Scratch* scratch, int32_t places) except -1 nogil:
+    """Make room to remember what is said of so many classes; what was remembered is forgotten."""
+    cdef void* memo
+    if places <= scratch.memo_places or memo_bytes(scratch, places) == 0:
+        return 0
+    memo = zeroed(memo_bytes(scratch, places))
+    free(scratch.memo)
+    scratch.memo, scratch.memo_places, scratch.memo_serial = memo, places, 0
+    return 0
+
+
+cdef void free_scratch(Scratch* scratch) noexcept nogil:
+    """Give its room back, with what was remembered."""
+    free(scratch.steps)
+    free(scratch.memo)
+    free(scratch.shares)
+    free(scratch.pooled)
+    scratch.steps, scratch.memo, scratch.shares, scratch.pooled = NULL, NULL, NULL, NULL
+    scratch.memo_serial = 0
+    scratch.memo_places = 0
+
+
 @cython.final
 cdef class Workspace:
     """The views of one row, and scratch for the trees that look at it."""
@@ -56,34 +88,43 @@ cdef class Workspace:
         self.views = views
         self.scratch = <Scratch*> zeroed(len(scratches) * sizeof(Scratch))
         self.n_scratches = len(scratches)
-        self._scratches = scratches
-        for i in range(self.n_scratches):
-            self.scratch[i].views = scratches[i][0]
+        for i, (its_views, memo_size, place_size) in enumerate(scratches):
+            self.scratch[i].views = its_views
+            self.scratch[i].memo_size = memo_size
+            self.scratch[i].memo_place_size = place_size
+        self.n_labels = -1
 
     def __dealloc__(self):
-        cdef Scratch* scratch
-        cdef Py_ssize_t i, part
+        cdef Py_ssize_t i
         for i in range(self.n_scratches):
-            scratch = &self.scratch[i]
-            free(scratch.slots)
-            free(scratch.steps)
-            for part in range(3):
-                free(scratch.part_slots[part])
-            free(scratch.part_steps)
-            free(scratch.memo)
-            free(scratch.shares)
-            free(scratch.pooled)
+            free_scratch(&self.scratch[i])
         free(self.scratch)
 
+    cdef void release(self) noexcept nogil:
+        """Give back all that takes as much as a row or the labels; it comes with the next row."""
+        cdef Py_ssize_t i
+        for i in range(self.n_scratches):
+            free_scratch(&self.scratch[i])
+        if self.encoder is not None:
+            self.encoder.release()
+        self.raw.release()
+        self.incoming.release()
+        self.listed.release()
+        self.standard.release()
+        self.capacity = self.n_shares = 0
+        self.n_labels = -1
+        self.version = 0
+        self.repeats = False
+
     cdef size_t n_bytes(self) noexcept nogil:
-        cdef size_t total = self.memo_bytes + self.n_scratches * (
+        cdef size_t total = self.n_scratches * (
             sizeof(Scratch) + 2 * self.n_shares * sizeof(double)
-            + self.capacity * (sizeof(int32_t) + sizeof(double))
         )
         cdef Py_ssize_t i
         for i in range(self.n_scratches):
-            if self.scratch[i].views & ENCODED:
-                total += self.capacity * PARTS * (3 * sizeof(int32_t) + sizeof(float))
+            total += self.capacity * value_bytes(&self.scratch[i])
+            if self.scratch[i].memo_places:
+                total += memo_bytes(&self.scratch[i], self.scratch[i].memo_places)
         if self.encoder is not None:
             total += self.encoder.n_bytes()
         if self.table is not None:
@@ -98,51 +139,39 @@ cdef class Workspace:
         cdef Py_ssize_t i, part
         if n < self.capacity:
             return 0
-        n += n // 2 + 1
+        n = larger(self.capacity, n + 1)
         for i in range(self.n_scratches):
             scratch = &self.scratch[i]
-            scratch.slots = <int32_t*> regrown(scratch.slots, n * sizeof(int32_t))
-            scratch.steps = <double*> regrown(scratch.steps, n * sizeof(double))
-            if not scratch.views & ENCODED:
-                continue
-            for part in range(3):
-                scratch.part_slots[part] = <int32_t*> regrown(
-                    scratch.part_slots[part], PARTS * n * sizeof(int32_t)
-                )
-            scratch.part_steps = <float*> regrown(scratch.part_steps, PARTS * n * sizeof(float))
+            # one block: the row before is forgotten anyway
+            scratch.steps = <double*> regrown(scratch.steps, n * value_bytes(scratch))
+            scratch.slots = <int32_t*> (scratch.steps + n)
+            if scratch.views & ENCODED:
+                for part in range(3):
+                    scratch.part_slots[part] = scratch.slots + (1 + part * PARTS) * n
+                scratch.part_steps = <float*> (scratch.part_slots[2] + PARTS * n)
         self.capacity = n
         return 0
 
-    cdef int _reserve_memos(self) except -1:
-        """Make room for memos, with the first row: models that wait for one are many."""
-        cdef Py_ssize_t i
-        cdef size_t size
-        for i in range(self.n_scratches):
-            size = self._scratches[i][1]
-            if size and self.scratch[i].memo == NULL:
-                self.scratch[i].memo = zeroed(size)
-                self.memo_bytes += size
-        self._has_memos = True
-        return 0
+    cdef inline int reserve_answers(self, Py_ssize_t n) except -1 nogil:
+        """Make room for what trees say and remember of n labels or targets."""
+        return self._reserve_answers(n) if n > self.n_labels else 0
 
-    cdef int reserve_shares(self, Py_ssize_t n) except -1 nogil:
-        """Make room for what the members of an ensemble, or leaves, say of n labels or targets."""
+    cdef int _reserve_answers(self, Py_ssize_t n) except -1 nogil:
         cdef Scratch* scratch
-        cdef Py_ssize_t i
-        if not self._has_memos:
-            with gil:
-                self._reserve_memos()
-        if n <= self.n_shares or (
-            self.n_scratches == 1 and not self.views & (TABLE | BY_LABEL)
-        ):
-            return 0
-        n += n // 2
+        cdef Py_ssize_t i, capacity = larger(self.n_shares, n)
         for i in range(self.n_scratches):
-            scratch = &self.scratch[i]
-            scratch.shares = <double*> regrown(scratch.shares, n * sizeof(double))
-            scratch.pooled = <double*> regrown(scratch.pooled, n * sizeof(double))
-            memset(&scratch.pooled[self.n_shares], 0, (n - self.n_shares) * sizeof(double))
-        self.n_shares = n
+            reserve_memo(&self.scratch[i], places_for(n))
+        # of members of an ensemble, of leaves, and of trees that ask for it
+        if n > self.n_shares and (self.n_scratches > 1 or self.views & (TABLE | BY_LABEL)):
+            for i in range(self.n_scratches):
+                scratch = &self.scratch[i]
+                scratch.shares = <double*> regrown(scratch.shares, capacity * sizeof(double))
+                scratch.pooled = <double*> regrown(scratch.pooled, capacity * sizeof(double))
+                memset(
+                    &scratch.pooled[self.n_shares], 0, (capacity - self.n_shares) * sizeof(double)
+                )
+            self.n_shares = capacity
+        self.n_labels = n
         return 0
 
     cdef void forget_answers(self) noexcept nogil:
@@ -205,9 +234,10 @@ cdef class Intake:
         self.own = self.workspace()
         self._version = 1
 
-    cdef size_t n_bytes(self) noexcept nogil:
+    cdef size_t n_bytes(self) noexcept:
         """Names with what goes with a column, labels, and room for the row at hand."""
         cdef size_t total = self.own.n_bytes() + self.features.n_bytes() + self.labels.n_bytes()
+        total += self.scaler.n_bytes() + self.context.n_bytes()
         return total + (self.spare.n_bytes() if self.spare is not None else 0)
 
     cdef int bound(self, names, labels, n_labels, n_at_once) except -1:
@@ -284,6 +314,7 @@ cdef class Intake:
         """Make columns of the names that have none yet; on an error these are forgotten."""
         cdef int32_t size = self.scaler.size
         try:
+            self.scaler.reserve(size + <int32_t> len(births))
             for birth in births:
                 self.scaler.add_columns(self.scaler.size + 1, birth)
             self.context.add_columns()
@@ -324,7 +355,7 @@ cdef class Intake:
         if workspace is self.own:
             # for all that is known here, the row is not that of a dict
             self._own_was_last = False
-        workspace.reserve_shares(max(self.context.n_labels, self.context.n_targets))
+        workspace.reserve_answers(max(self.context.n_labels, self.context.n_targets))
         if self.is_made(workspace):
             return 0
         workspace.version = 0
@@ -373,7 +404,7 @@ cdef class Intake:
         """The views of a row that was counted, as it is to be learned."""
         if not is_there:
             workspace.make_views(self.scaler)
-        workspace.reserve_shares(max(self.context.n_labels, self.context.n_targets))
+        workspace.reserve_answers(max(self.context.n_labels, self.context.n_targets))
         if self.scaler.standardises:
             self.scaler.count_norm(workspace.row.standard.values, workspace.row.standard.n)
         return 0
@@ -387,7 +418,9 @@ cdef class Intake:
         cdef Py_ssize_t i
         for i, name in enumerate(names):
             self.features.refuse_category(name)
-            view[i] = self.features.find(self.features.place_for(name))
+            view[i] = self.features.find(name)
+            if view[i] < 0:
+                view[i] = self.features.find(self.features.place_for(name))
         return columns
 
     cdef object learned_columns(self, list names, list first_rows):
@@ -400,13 +433,14 @@ cdef class Intake:
         cdef list births = []
         # their rows go to `own` past `read`
         self._own_was_last = False
-        for name in names:
-            self.features.refuse_category(name)
+        columns = self.known_columns(names)
+        new = [
+            (first_rows[i], i) for i, name in enumerate(names)
+            if first_rows[i] >= 0 and self.features.find(name) < 0
+        ]
+        if not new:
+            return columns
         try:
-            new = [
-                (first_rows[i], i) for i, name in enumerate(names)
-                if first_rows[i] >= 0 and self.features.find(name) < 0
-            ]
             for _, i in new:
                 check_name(names[i])
             for first_row, i in sorted(new):
@@ -429,6 +463,13 @@ cdef class Intake:
         self._own_was_last = False
         self._version += 1
         return 0
+
+    cdef void release_own(self) noexcept:
+        """Keep no room for a row between batches: models may be many. Those of ensembles are not.
+        """
+        self._own_was_last = False
+        if self.own.n_scratches == 1:
+            self.own.release()
 
     cdef int end_batch(self, RowSource source, Py_ssize_t n_rows) except -1:
         """Say that `n_rows` of the rows were learned: fewer than there are if an error came.

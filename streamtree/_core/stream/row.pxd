@@ -17,6 +17,10 @@ cpdef enum Views:
     BY_LABEL = 32   # nothing of a row: room for a number a label, in `pooled` of its Scratch
 
 
+cdef enum:
+    MOST_PLACES = 256       # classes that a memo has room for
+
+
 cdef struct View:
     # `n` pairs (column, value); a column that is not listed contributes nothing
     const int32_t* columns
@@ -72,6 +76,9 @@ cdef struct Scratch:
     float* part_steps
     # what a tree remembers of the row that it predicted last; only for one that asks for it
     void* memo
+    size_t memo_size        # of it in bytes, without its places
+    size_t memo_place_size  # of what it says of one class
+    int32_t memo_places     # classes that it has room for
     const void* memo_owner
     uint64_t memo_serial
     int32_t memo_node       # for one that remembers but the leaf of the row
@@ -81,6 +88,11 @@ cdef struct Scratch:
     # the same for what an ensemble makes of its members'; zeros, for a tree that asks for it
     double* pooled
     void* crew          # a Crew that shares what is to be learned of a row; NULL: there is none
+
+
+cdef inline int32_t places_for(Py_ssize_t n_labels) noexcept nogil:
+    """Places of a memo: a quarter more than labels, as records of classes have; by eights."""
+    return <int32_t> min((max(n_labels, 1) + n_labels // 4 + 7) // 8 * 8, MOST_PLACES)
 
 
 cdef inline bint remembers(const Scratch* scratch, const void* owner,

@@ -45,7 +45,9 @@ cdef class ColumnScaler:
     cdef int64_t changes            # how often zeros of a column began or ceased to be values
     cdef double mean_norm           # mean over rows of |standardised row|^2 + 1
 
+    cdef int reserve(self, int32_t size) except -1
     cdef int add_columns(self, int32_t size, int64_t birth) except -1
+    cdef size_t n_bytes(self) noexcept
     cdef int forget(self) except -1
     cdef bint has_zeros(self, int32_t column) noexcept nogil
     cdef bint standardise(self, RowBuffer raw, RowBuffer out, View* view) except -1 nogil

@@ -19,7 +19,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.memory cimport larger, regrown
 from streamtree._core.store.state cimport export_records
 from streamtree._core.stream.buffers cimport RowBuffer
 from streamtree._core.stream.row cimport View
@@ -65,15 +65,23 @@ cdef class ColumnScaler:
     def __dealloc__(self):
         free(self.columns)
 
-    cdef int add_columns(self, int32_t size, int64_t birth) except -1:
-        """Make room for the columns up to `size`; the new ones are born after `birth` rows."""
-        cdef int32_t capacity, column
+    cdef size_t n_bytes(self) noexcept:
+        return self._capacity * sizeof(ColumnScale)
+
+    cdef int reserve(self, int32_t size) except -1:
+        """Make room for the columns up to `size`."""
+        cdef int32_t capacity = <int32_t> larger(self._capacity, size)
         if size > self._capacity:
-            capacity = size + size // 2 + 8
             self.columns = <ColumnScale*> regrown(
                 self.columns, capacity * sizeof(ColumnScale)
             )
             self._capacity = capacity
+        return 0
+
+    cdef int add_columns(self, int32_t size, int64_t birth) except -1:
+        """Add the columns up to `size`; the new ones are born after `birth` rows."""
+        cdef int32_t column
+        self.reserve(size)
         for column in range(self.size, size):
             memset(&self.columns[column], 0, sizeof(ColumnScale))
             self.columns[column].birth = birth
@@ -274,9 +282,6 @@ cdef class ColumnScaler:
     def restore(self, state):
         """Take over what `snapshot` gave; the scaler must be new."""
         cdef const ColumnScale[::1] columns = state["columns"]
-        if columns.shape[0]:
-            self._capacity = <int32_t> columns.shape[0]
-            self.columns = <ColumnScale*> regrown(NULL, self._capacity * sizeof(ColumnScale))
         self.add_columns(<int32_t> columns.shape[0], 0)
         if self.size:
             memcpy(self.columns, &columns[0], self.size * sizeof(ColumnScale))

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from streamtree._core.store.memory cimport regrown
+from streamtree._core.store.memory cimport larger, regrown
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport View
 
@@ -50,12 +50,12 @@ cdef class RowTable:
         cdef int32_t size = self.context.n_columns
         cdef Py_ssize_t i
         if size > self.capacity:
-            size += size // 2 + 8
+            size = <int32_t> larger(self.capacity, size)
             self.values = <float*> regrown(self.values, size * sizeof(float))
             self.written = <int32_t*> regrown(self.written, size * sizeof(int32_t))
             self.capacity = size
         if self.context.n_groups >= self.n_kinds:
-            size = 1 + self.context.n_groups + self.context.n_groups // 2
+            size = <int32_t> larger(self.n_kinds, 1 + self.context.n_groups)
             self.kinds = <uint32_t*> regrown(self.kinds, size * sizeof(uint32_t))
             memset(&self.kinds[self.n_kinds], 0, (size - self.n_kinds) * sizeof(uint32_t))
             self.n_kinds = size

@@ -42,7 +42,9 @@ from streamtree._core.store.budget cimport (
 from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.stream.context cimport Context
-from streamtree._core.stream.row cimport BY_LABEL, ENCODED, Example, Prediction, Row, Scratch
+from streamtree._core.stream.row cimport (
+    BY_LABEL, ENCODED, Example, Prediction, Row, Scratch, places_for,
+)
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
@@ -290,7 +292,10 @@ cdef class LabelTree(Tree):
         self.leaves = leaves
         self.max_classes = max_classes
         self.views = ENCODED | BY_LABEL | whole.views
-        self.memo_size = max(whole.memo_size, sizeof(Walk))
+        self.memo_place_size = whole.memo_place_size
+        # a Walk may use all that is there as soon as there are labels enough for groups
+        room = whole.memo_size + places_for(max_classes + 1) * whole.memo_place_size
+        self.memo_size = whole.memo_size + max(0, <object> sizeof(Walk) - room)
         self.has_leaf_models = True
         self.label_bytes = LABEL_BYTES
         self.mean_norm = 1.0
@@ -1390,6 +1395,7 @@ cdef class LabelTree(Tree):
             check_same_kind(whole, self.whole.state())
             self.whole.check_state(whole, n_columns, n_outputs)
         if has_groups:
+            require(n_outputs > self.max_classes, "the labels of groups")
             check_groups(state["links"], nodes["n_labels"], labels, self.max_classes)
         else:
             require(len(nodes) == 1 and (labels["group"] == -1).all(), "the group of a label")

@@ -68,7 +68,7 @@ cdef class ModelTree(Tree):
         self.leaves = leaves
         self.views = ENCODED | leaves.views
         self.has_leaf_models = True
-        self.memo_size = leaves.memo_size
+        self.memo_size, self.memo_place_size = leaves.memo_size, leaves.memo_place_size
         self.finder = SplitFinder(seed)
         self._set(**settings)
         self.links = self.frame = TreeLinks()
@@ -91,11 +91,12 @@ cdef class ModelTree(Tree):
         give_back(self.nodes)
 
     cdef int bind(self, Context context) except -1:
+        cdef bint is_new = self.context is None
         Tree.bind(self, context)
         self.finder.context = context
         self.leaves.bind(context)
-        if self.links.size == 1 and self.nodes[ROOT].search == NULL:
-            self._open(ROOT, -1)
+        if is_new:
+            self.nodes[ROOT].stats.column = self.nodes[ROOT].stats.majority = -1
             self.leaves.open(ROOT)
         return 0
 
@@ -103,10 +104,8 @@ cdef class ModelTree(Tree):
         self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
         return self.leaves.reserve(self.capacity)
 
-    cdef int _open(self, int32_t node, int32_t majority) except -1 nogil:
-        """Make a new node a leaf that searches for its split."""
-        self.nodes[node].stats.column = -1
-        self.nodes[node].stats.majority = majority
+    cdef int _begin_search(self, int32_t node) except -1 nogil:
+        """Let a leaf search for its split: the root from its first example on."""
         self.nodes[node].search = <SplitSearch*> counted_zeros(sizeof(SplitSearch))
         return 0
 
@@ -162,6 +161,8 @@ cdef class ModelTree(Tree):
         cdef int32_t node = self.leaf(row, scratch)
         cdef Residuals residuals
         cdef bint has_room
+        if self.nodes[node].search == NULL:
+            self._begin_search(node)
         if out != NULL and out.shares != NULL:
             memset(out.shares, 0, self.context.n_labels * sizeof(double))
         has_room = self.leaves.learn(node, row, example, scratch, out)
@@ -222,7 +223,9 @@ cdef class ModelTree(Tree):
 
     cdef int _begin(self, int32_t node, int32_t child) except -1 nogil:
         """Make a new node a leaf that goes on from another."""
-        self._open(child, self.nodes[node].stats.majority)
+        self.nodes[child].stats.column = -1
+        self.nodes[child].stats.majority = self.nodes[node].stats.majority
+        self._begin_search(child)
         return self.leaves.clone(node, child)
 
     cdef void _clear(self, int32_t node) noexcept nogil:
@@ -305,11 +308,13 @@ cdef class ModelTree(Tree):
 
     cdef dict state(self):
         cdef int32_t node, size = self.links.size
+        cdef SplitSearch blank
+        memset(&blank, 0, sizeof(SplitSearch))
         return {
             **self.outline(),
             "searches": [
-                {"node": node, **exported_search(self.nodes[node].search)}
-                for node in range(size) if self.nodes[node].search != NULL
+                {"node": node, **exported_search(self.nodes[node].search or &blank)}
+                for node in range(size) if self.links.links[node].left < 0
             ],
             "leaves": self.leaves.state(size),
         }
@@ -327,7 +332,9 @@ cdef class ModelTree(Tree):
             self.nodes[node].search = NULL
         for search in state["searches"]:
             node = search["node"]
-            self.nodes[node].search = <SplitSearch*> counted_zeros(sizeof(SplitSearch))
+            if node == ROOT and not self.nodes[ROOT].stats.votes > 0.0:
+                continue
+            self._begin_search(node)
             import_search(self.nodes[node].search, search)
         return self.leaves.take_state(state["leaves"])
 

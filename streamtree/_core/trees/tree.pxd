@@ -14,6 +14,7 @@ cdef class Tree:
     cdef readonly int max_labels    # how many it can tell apart; 0: any number
     cdef readonly size_t label_bytes    # that any label takes, at the least; 0 where it need not
     cdef size_t memo_size           # bytes that it remembers of the row that it predicted last
+    cdef size_t memo_place_size     # besides, of every class
     cdef readonly bint is_judged    # it learns from what it predicted, too: see `judge`
     cdef readonly bint has_leaf_models      # what a leaf says may depend on the row
     cdef TreeLinks frame            # of the nodes, for explanations

@@ -40,8 +40,8 @@ cdef class Tree:
         raise ValueError(f"y: {label!r} would be label number {self.max_labels + 1}")
 
     cdef list scratches(self):
-        """What the tree needs a Scratch for, its own first: the views read, the size of a memo."""
-        return [(self.views, self.memo_size)]
+        """What the tree needs a Scratch for, its own first: views, and the sizes of a memo."""
+        return [(self.views, self.memo_size, self.memo_place_size)]
 
     cdef int bind(self, Context context) except -1:
         """Take the context of a learner; it comes before any row.

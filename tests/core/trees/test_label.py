@@ -18,6 +18,7 @@ from support.isolated import run_isolated
 from support.strategies import streams
 
 from streamtree import LOMTreeClassifier, diagnostics
+from streamtree._core.store.state import StateError
 from streamtree.serialization import from_bytes, to_bytes
 
 
@@ -536,19 +537,26 @@ def test_damaged_states_are_refused():
     assert n_tried > 15
 
 
-def test_models_of_a_state_may_have_room_for_more_labels():
-    rows, labels = texts(300, 6, seed=21)
-    model = learned(rows, labels, max_leaf_classes=6)
-    state = model.snapshot()
+def with_room_for(state, stride):
+    """A state whose leaf models have room for so many labels."""
     for saved in state["tree"]["whole"][0]["leaves"]["models"]:
-        saved["stride"] = 256
+        saved["stride"] = stride
         for part in ("linear", "knots"):
             n_records = len(saved[part]["keys"])
-            saved[part]["records"] = np.ones((n_records, 2 * 256 + 2), dtype=np.float32)
-    other = LOMTreeClassifier(max_leaf_classes=6)
-    other._core.check_state(state)
-    other._core.restore(state)
-    for label in (*range(6, 40), *labels):
+            saved[part]["records"] = np.ones((n_records, 2 * stride + 2), dtype=np.float32)
+    return state
+
+
+def test_models_of_a_state_may_have_room_for_a_few_more_labels():
+    rows, labels = texts(300, 7, seed=21)
+    model = learned(rows, labels, max_leaf_classes=7)
+    other = LOMTreeClassifier(max_leaf_classes=7)
+    # rooms for what is said of labels have a quarter more, by eights
+    other._core.check_state(with_room_for(model.snapshot(), 8))
+    with pytest.raises(StateError, match="the classes of a leaf model"):
+        other._core.check_state(with_room_for(model.snapshot(), 12))
+    other._core.restore(with_room_for(model.snapshot(), 8))
+    for label in (*range(7, 40), *labels):
         other.learn_one(as_dict(rows[label % 300]), label)
     other._core.check_state(other.snapshot())
 

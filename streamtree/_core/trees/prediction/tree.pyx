@@ -83,7 +83,8 @@ cdef class PredictionTree(PredictionNodes):
         self.leaves = leaves
         self.has_leaf_models = leaves is not None
         self.views = LISTED | (0 if leaves is None else leaves.views)
-        self.memo_size = 0 if leaves is None else leaves.memo_size
+        if leaves is not None:
+            self.memo_size, self.memo_place_size = leaves.memo_size, leaves.memo_place_size
         self.max_labels = 2 if loss != SQUARED and (loss != LOGISTIC or is_linf) else 0
         self.statistics = LeafStatistics(loss != SQUARED, 0)
         self.models_null_branches = leaves is not None
