@@ -408,7 +408,7 @@ def test_hashing_is_not_part_of_the_state():
     code = (
         "import hashlib, pickle; from support.streams import changing_rows;"
         "from streamtree import LOMTreeClassifier as M;"
-        "m = M(seed=3, grace_period=5, max_leaf_classes=3);"
+        "m = M(seed=3, grace_period=5, max_leaf_classes=2);"
         "[m.learn_one(x, str(y)) for x, y in zip(*changing_rows(300, 5))];"
         "print(hashlib.sha256(pickle.dumps(m)).hexdigest(), m.n_splits)"
     )

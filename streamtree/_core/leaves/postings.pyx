@@ -256,8 +256,10 @@ cdef class Postings:
     cdef dict state(self):
         cdef int32_t column, n_columns = self.n_lists, n_labels = self.n_labels
         cdef PostingList* posted
-        # without the room beyond the last one that was learned
-        while n_labels and self.labels[n_labels - 1].rows == 0.0:
+        # without the room beyond the last one that was learned, if in part
+        while n_labels and self.labels[n_labels - 1].columns == 0.0 and (
+            self.labels[n_labels - 1].rows == 0.0
+        ):
             n_labels -= 1
         while n_columns and self.lists[n_columns - 1].weight == 0.0:
             n_columns -= 1

@@ -33,8 +33,8 @@ from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.mixture cimport MixtureLeaves, ModelState
 from streamtree._core.leaves.postings cimport Postings, Scored
 from streamtree._core.leaves.softmax cimport (
-    StepSize, forget_least, label_logs, label_shares, make_room, prefetch_parts, side_score, step_labels,
-    step_side, take_difference, take_mixture, take_part,
+    StepSize, forget_least, label_logs, label_shares, make_room, prefetch_parts, side_score,
+    step_labels, step_side, take_difference, take_mixture, take_part,
 )
 from streamtree._core.store.budget cimport (
     bytes_allowed, counted, counted_room, give_back, has_room, may_grow, spacious,
