@@ -424,7 +424,7 @@ class ForestClassifier(_Forest, StreamClassifier):
 
     >>> model = ForestClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 95.63%
+    Accuracy: 95.67%
     >>> max(model.member_weights, key=model.member_weights.get)
     'extra'
 

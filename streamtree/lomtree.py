@@ -41,12 +41,18 @@ class LOMTreeClassifier(StreamTreeClassifier):
     path; a beam over the nodes finds the most probable ones. Learning and predicting cost
     O(log(classes)): an example trains the nodes of its label's path and its group.
 
+    Besides, it is counted how often each label came with each sparse column (a word, a category): a
+    naive Bayes smoothed by the columns of all rows (Jelinek & Mercer 1980), which knows a label
+    from its first example on. Groups and counts are pooled, p(label) ~ p_groups^a * p_counts^b, and
+    the exponents follow the log loss.
+
     A group that has become too large is divided in two halves whose labels' means lie far apart,
     as a linear test can tell them: that is what is left of the paper's objective J(h), of balance
     and purity, where no label is on both sides. Where rows say little of their labels, frequent
     ones stay together instead. Models of both sides go on with what they know. A new label joins
-    the group of the label with the nearest mean, or of the most probable one, as long as no side
-    gets more than two thirds of the labels, so the depth stays below 2 log2(classes) in any order.
+    the group of the label that counts hold most probable, else of the one with the nearest mean, or
+    of the most probable one, as long as no side gets more than two thirds of the labels, so the
+    depth stays below 2 log2(classes) in any order.
 
     Where regions have few labels each, as on a map, a tree that splits at thresholds is better than
     groups. So the tree of the first labels goes on beside the groups until 5,000 to 50,000 rows
@@ -123,9 +129,11 @@ class LOMTreeClassifier(StreamTreeClassifier):
     Notes
     -----
     With groups, learning an example costs O((depth + classes of the group) * non-zero features),
-    predicting that times `beam`, and probabilities of all classes O(classes) on top. What is not
-    found by the beam is shared evenly by the labels outside, which are never said to be more
-    likely than the best one that was found. A group takes 8 bytes for every class and column of
+    predicting that times `beam`, and probabilities of all classes, or of the most likely ones,
+    O(classes) on top. What is not found by the beam is shared evenly by the labels outside, which
+    are never said to be more likely than the best one that was found. Counts of a column are kept
+    for at most 256 labels, those that come often, at 8 to 16 bytes for each, and take at most a
+    quarter of what the tree may. A group takes 8 bytes for every class and column of
     which an example was seen, a test 16 for every column, and tables are half full on average; a
     label takes 300 for its mean, of rows that are projected at random to 64 numbers. What a column
     says against labels alone is left out when a group is divided.

@@ -96,7 +96,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
     >>> model.predict_one(x)
     'path'
     >>> model.n_splits, model.height
-    (10, 5)
+    (9, 5)
 
     """
 

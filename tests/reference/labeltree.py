@@ -21,7 +21,9 @@ NORM_OFFSET = 4.0
 LEAST_ERROR = 0.1
 GROUPS_SAY, COUNTS_SAY = 0.5, 0.6
 SAY_RATE = 0.05
-JUDGED = 16
+JUDGED = 32
+LEAST_EXAMPLES = 4
+LEAST_OF_GROUPS, MOST_OF_COUNTS = 0.25, 1.0
 LEAST_SHARE = 1e-9
 ODDS = 0.3 / 0.7
 
@@ -166,12 +168,16 @@ class ReferenceLabelTree:
         if label.weight > 0 and (self.rows - 1) % JUDGED == 0:
             self.judge(row, number, w)
         self.count(row, label, w)
-        if label.group is None:
+        self.counts.learn(row, number, w)
+        few = label.counted**2 < LEAST_EXAMPLES * label.squares
+        if label.group is None and not (few and self.counts.columns.get(number)):
             self.join(row, number)
         label.weight += w
+        if label.group is None:
+            self.nodes[0].weight += w
+            return
         self.learn_path(row, label.group, w)
         self.learn_group(row, label.group, number, w)
-        self.counts.learn(row, number, w)
         label.group.seen += w
         n = len(label.group.labels)
         if n > min(GROUP_SIZE, self.max_classes) and label.group.seen >= n:
@@ -193,6 +199,8 @@ class ReferenceLabelTree:
     def join(self, row, number):
         groups = self.find_groups(row)
         scores = {k: s + self.counts.log_rows(k) for k, s in self.counts.scores(row).items()}
+        if scores:
+            scores = {k: s for k, s in scores.items() if self.labels[k].group is not None}
         if scores:
             node = self.labels[max(scores, key=scores.get)].group
         else:
@@ -361,6 +369,10 @@ class ReferenceLabelTree:
         shares[rest] = min(max(1 - found, 0) / max(rest.sum(), 1), 0.5 * np.nanmax(shares))
         for k in range(n):
             counts[k] = scores.get(k, 0.0) + self.counts.log_rows(k)
+        rows = sum(self.counts.rows.values()) + n
+        for k in scores:
+            if self.labels[k].group is None:
+                shares[k] = max(shares[k], (1.0 + self.counts.rows[k]) / rows)
         rest &= ~np.isin(np.arange(n), list(scores))
         if rest.any():
             rows = [1.0 + self.counts.rows.get(k, 0.0) for k in np.flatnonzero(rest)]
@@ -386,6 +398,8 @@ class ReferenceLabelTree:
             say[1] = 0.999 * say[1] + slope**2
             say[0] += SAY_RATE * min(w, 10) * slope / math.sqrt(say[1] + 0.01)
             say[0] = min(max(say[0], -1), 8)
+        self.says[0][0] = max(self.says[0][0], LEAST_OF_GROUPS)
+        self.says[1][0] = min(self.says[1][0], MOST_OF_COUNTS)
 
     def predict_proba_one(self, row):
         """The probability of every label, in the order of their numbers."""

@@ -61,6 +61,7 @@ cdef class Postings:
                     double weight) except -1 nogil
     cdef int32_t score(self, const EncodedRow* row, const ColumnScale* scales,
                        Scored* scored) noexcept nogil
+    cdef bint knows(self, int32_t label) noexcept nogil
     cdef double rows_of(self, int32_t label) noexcept nogil
     cdef float log_rows(self, int32_t label) noexcept nogil
     cdef object column_scores(self, const EncodedRow* row, const ColumnScale* scales,

@@ -224,6 +224,10 @@ cdef class Postings:
                 of_label.score += gains[k]
         return last
 
+    cdef bint knows(self, int32_t label) noexcept nogil:
+        """Whether columns were counted of a label."""
+        return label < self.n_labels and self.labels[label].columns > 0.0
+
     cdef double rows_of(self, int32_t label) noexcept nogil:
         """The weight of the rows of a label."""
         return self.labels[label].rows if label < self.n_labels else 0.0

@@ -69,7 +69,9 @@ cdef enum:
     # Means are counted once there is one part of so many of the labels of a group.
     EARLY = 32
     # the exponents learn from one row of so many
-    JUDGED = 16
+    JUDGED = 32
+    # examples of a label before it joins a group: from fewer, groups learn next to nothing
+    LEAST_EXAMPLES = 4
     # bytes of a label: its record, its mean, and weights for a few columns
     LABEL_BYTES = 480
     # Groups take less of labels that come once: so many bytes for each have to be there.
@@ -109,6 +111,10 @@ cdef double LEAST_ERROR = 0.1
 cdef double GROUPS_SAY = 0.5
 cdef double COUNTS_SAY = 0.6
 cdef double SAY_RATE = 0.05
+# Groups always have this much to say, and counts no more than this: of rows that are learned over and
+# over counts know the very labels.
+cdef double LEAST_OF_GROUPS = 0.25
+cdef double MOST_OF_COUNTS = 1.0
 cdef double LOG_HALF = log(0.5)
 # a probability nearer to 0 counts as this far
 cdef double LEAST_SHARE = 1e-9
@@ -489,7 +495,7 @@ cdef class LabelTree(Tree):
         cdef const Walk* walk = self._walk(node, row, scratch)
         cdef const Node* group
         cdef Parts parts
-        cdef double log_mass, rest, mass = 0.0, best = -HUGE_VAL
+        cdef double log_mass, log_all, rest, share, mass = 0.0, best = -HUGE_VAL
         cdef int32_t i, k, label, n_grouped = 0, n = self.context.n_labels
         cdef int32_t last = self.postings.score(
             &row.encoded, self.context.scaler.columns, scored
@@ -517,11 +523,16 @@ cdef class LabelTree(Tree):
                 scored[label].score = -1.0 if scored[label].next else 0.0
         rest = min(max(1.0 - mass, 0.0) / max(n - n_grouped, 1), 0.5 * exp(best))
         rest = log(max(rest, LEAST_SHARE))
+        log_all = log(self.postings.rows + n)
         while last > 0:
             k = last - 1
             last = scored[k].next
             if scored[k].score >= 0.0:
-                self._add(found, k, rest, scored[k].score)
+                share = rest
+                if self.records[k].group < 0:
+                    # groups know nothing of it: as often as it came
+                    share = max(rest, self.postings.log_rows(k) - log_all)
+                self._add(found, k, share, scored[k].score)
             scored[k] = Scored(0.0, 0)
         if not found.is_whole:
             return
@@ -601,6 +612,8 @@ cdef class LabelTree(Tree):
         move_exponent(
             &self.says[1], sums.truth.count - sums.counts / sums.mass, SAY_RATE, example.weight
         )
+        self.says[0].weight = max(self.says[0].weight, LEAST_OF_GROUPS)
+        self.says[1].weight = min(self.says[1].weight, MOST_OF_COUNTS)
 
     # ---------------------------------------------------------------------------- learning
 
@@ -638,20 +651,20 @@ cdef class LabelTree(Tree):
                 self._count(label, &parts, weight)
             return 0
         self._count(label, &parts, weight)
-        if self.records[label].group < 0:
+        is_short = not self.postings.learn(
+            &row.encoded, self.context.scaler.columns, label, weight
+        )
+        if self.records[label].group < 0 and not self._waits(label):
             self._join(label, row, &parts, scratch)
         self.records[label].weight += example.weight
         node = self.records[label].group
         if node < 0:
-            # it found no room
+            # it waits, or found no room
             self.nodes[ROOT].stats.weight += example.weight
             return 0
         prefetch_parts(&self.nodes[node].model, &parts)
-        is_short = not self._learn_path(node, &parts, example.weight, weight)
+        is_short |= not self._learn_path(node, &parts, example.weight, weight)
         is_short |= not self._learn_group(node, label, &parts, weight)
-        is_short |= not self.postings.learn(
-            &row.encoded, self.context.scaler.columns, label, weight
-        )
         self.nodes[node].stats.seen += weight
         if is_short:
             self._forget()
@@ -822,6 +835,14 @@ cdef class LabelTree(Tree):
         self.records[label].group = node
         self.records[label].place = n
         return 0
+
+    cdef bint _waits(self, int32_t label) noexcept nogil:
+        """Whether a label is left to counts until a few of its examples have come."""
+        cdef const LabelRecord* record = &self.records[label]
+        return (
+            record.counted * record.counted < LEAST_EXAMPLES * record.squares
+            and self.postings.knows(label)
+        )
 
     cdef int _join(self, int32_t label, const Row* row, Parts* parts,
                    Scratch* scratch) except -1 nogil:

@@ -444,7 +444,9 @@ SPOILT = {
     "a leaf without a model": lambda tree: tree["leaves"]["models"].pop(),
     "a leaf without a search": lambda tree: tree["searches"].pop(),
     "no search": put(None, "searches", -1),
-    "a candidate": put(4, "searches", -1, "columns", 0),
+    "a candidate": lambda tree: put(4, 0, "columns", 0)(
+        [search for search in tree["searches"] if len(search["columns"])]
+    ),
     "the candidates": put(np.zeros((1, 1), dtype=np.float32), "searches", -1, "candidates"),
 }
 

@@ -26,6 +26,30 @@ def test_few_model_trees_split_on_noise(kind):
     assert n_split <= TREES * DELTA + 2.0 * np.sqrt(TREES * DELTA * (1.0 - DELTA))
 
 
+def test_every_round_of_candidates_is_twice_as_long_as_the_one_before():
+    rng = np.random.default_rng(0)
+    model = ModelTreeClassifier(grace_period=1, delta=1e-9)
+    rounds = []
+    for _ in range(100):
+        model.learn_many(rng.normal(size=(50, 4)), rng.integers(2, size=50).tolist())
+        search = model.snapshot()["tree"]["searches"][0]
+        if len(search["columns"]) == 0:
+            rounds.append(search["looks"])
+    assert model.n_nodes == 1
+    assert rounds == [10, 30, 70]
+
+
+def test_small_seeds_draw_other_candidates():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 20)), rng.integers(2, size=200).tolist()
+    drawn = set()
+    for seed in range(8):
+        model = ModelTreeClassifier(seed=seed)
+        model.learn_many(X, y)
+        drawn.add(frozenset(model.snapshot()["tree"]["searches"][0]["columns"].tolist()))
+    assert len(drawn) > 4
+
+
 @pytest.mark.filterwarnings("ignore:.* features have come")
 def test_columns_that_come_once_do_not_put_off_the_looks_of_a_leaf():
     rng = np.random.default_rng(3)
