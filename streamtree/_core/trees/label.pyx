@@ -111,8 +111,8 @@ cdef double LEAST_ERROR = 0.1
 cdef double GROUPS_SAY = 0.5
 cdef double COUNTS_SAY = 0.6
 cdef double SAY_RATE = 0.05
-# Groups always have this much to say, and counts no more than this: of rows that are learned over and
-# over counts know the very labels.
+# Groups always have this much to say, and counts no more than this: of rows that are learned over
+# and over counts know the very labels.
 cdef double LEAST_OF_GROUPS = 0.25
 cdef double MOST_OF_COUNTS = 1.0
 cdef double LOG_HALF = log(0.5)
@@ -495,7 +495,7 @@ cdef class LabelTree(Tree):
         cdef const Walk* walk = self._walk(node, row, scratch)
         cdef const Node* group
         cdef Parts parts
-        cdef double log_mass, log_all, rest, share, mass = 0.0, best = -HUGE_VAL
+        cdef double log_mass, rest, mass = 0.0, best = -HUGE_VAL
         cdef int32_t i, k, label, n_grouped = 0, n = self.context.n_labels
         cdef int32_t last = self.postings.score(
             &row.encoded, self.context.scaler.columns, scored
@@ -523,17 +523,7 @@ cdef class LabelTree(Tree):
                 scored[label].score = -1.0 if scored[label].next else 0.0
         rest = min(max(1.0 - mass, 0.0) / max(n - n_grouped, 1), 0.5 * exp(best))
         rest = log(max(rest, LEAST_SHARE))
-        log_all = log(self.postings.rows + n)
-        while last > 0:
-            k = last - 1
-            last = scored[k].next
-            if scored[k].score >= 0.0:
-                share = rest
-                if self.records[k].group < 0:
-                    # groups know nothing of it: as often as it came
-                    share = max(rest, self.postings.log_rows(k) - log_all)
-                self._add(found, k, share, scored[k].score)
-            scored[k] = Scored(0.0, 0)
+        self._add_others(found, scored, last, rest)
         if not found.is_whole:
             return
         found.n_rest = n - found.n
@@ -544,6 +534,22 @@ cdef class LabelTree(Tree):
         found.rest.pooled = min(self._pooled(found, &found.rest), found.pooled + LOG_HALF)
         if found.sums != NULL:
             add_to_sums(found, &found.rest, found.n_rest)
+
+    cdef void _add_others(self, Found* found, Scored* scored, int32_t last,
+                          double rest) noexcept nogil:
+        """Note the labels that counts alone found, and clear what counts said of all."""
+        cdef double share, log_all = log(self.postings.rows + self.context.n_labels)
+        cdef int32_t label
+        while last > 0:
+            label = last - 1
+            last = scored[label].next
+            if scored[label].score >= 0.0:
+                share = rest
+                if self.records[label].group < 0:
+                    # groups know nothing of it: as often as it came
+                    share = max(rest, self.postings.log_rows(label) - log_all)
+                self._add(found, label, share, scored[label].score)
+            scored[label] = Scored(0.0, 0)
 
     cdef inline double _pooled(self, const Found* found, const Candidate* candidate) noexcept nogil:
         if not found.is_pooled:

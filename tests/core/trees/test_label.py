@@ -101,7 +101,8 @@ def assert_same(model, reference):
         assert record["group"] == (numbers[id(label.group)] if label.group else -1)
         for name in ("weight", "counted", "squares", "norms"):
             assert record[name] == pytest.approx(getattr(label, name))
-        assert state["sums"][number].tolist() == pytest.approx(label.sums.tolist(), rel=1e-5, abs=1e-6)
+        sums = pytest.approx(label.sums.tolist(), rel=1e-5, abs=1e-6)
+        assert state["sums"][number].tolist() == sums
     assert state["says"].tolist() == [pytest.approx(say, rel=1e-3) for say in reference.says]
     postings = state["postings"][0]
     for column, start in enumerate(postings["starts"][:-1].tolist()):
