@@ -75,7 +75,9 @@ cdef enum:
     # bytes of a label: its record, its mean, and weights for a few columns
     LABEL_BYTES = 480
     # Groups take less of labels that come once: so many bytes for each have to be there.
-    BYTES_AT_ONCE = 8192
+    BYTES_AT_ONCE = 4096
+    # nodes that forget for one that asks for room
+    MOST_TURNS = 4
     # That is worth it where groups are many.
     GROUPS_AT_ONCE = 8
 
@@ -891,7 +893,7 @@ cdef class LabelTree(Tree):
         if not has_room(size) and not self.is_settled and self.lead > 0.0:
             self._settle()
         # not if that were most of what is known
-        turns = self.links.size if size <= bytes_allowed() // 4 else 0
+        turns = min(self.links.size, MOST_TURNS) if size <= bytes_allowed() // 4 else 0
         while turns and not has_room(size):
             self._forget()
             turns -= 1
