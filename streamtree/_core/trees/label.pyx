@@ -37,7 +37,7 @@ from streamtree._core.leaves.softmax cimport (
     step_labels, step_side, take_difference, take_mixture, take_part,
 )
 from streamtree._core.store.budget cimport (
-    bytes_allowed, counted, counted_room, give_back, has_room, may_grow, spacious,
+    bytes_allowed, bytes_used, counted, counted_room, give_back, has_room, may_grow, spacious,
 )
 from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.state cimport export_records, import_records
@@ -76,8 +76,8 @@ cdef enum:
     LABEL_BYTES = 480
     # Groups take less of labels that come once: so many bytes for each have to be there.
     BYTES_AT_ONCE = 4096
-    # nodes that forget for one that asks for room
-    MOST_TURNS = 4
+    # nodes in turn that have nothing to forget, before one that asks for room has none
+    MOST_IN_VAIN = 4
     # That is worth it where groups are many.
     GROUPS_AT_ONCE = 8
 
@@ -889,13 +889,16 @@ cdef class LabelTree(Tree):
 
         Else they forget as much as it takes.
         """
-        cdef int32_t turns
+        cdef int32_t turns, in_vain = 0
+        cdef size_t used
         if not has_room(size) and not self.is_settled and self.lead > 0.0:
             self._settle()
         # not if that were most of what is known
-        turns = min(self.links.size, MOST_TURNS) if size <= bytes_allowed() // 4 else 0
-        while turns and not has_room(size):
+        turns = self.links.size if size <= bytes_allowed() // 4 else 0
+        while turns and in_vain < MOST_IN_VAIN and not has_room(size):
+            used = bytes_used()
             self._forget()
+            in_vain = in_vain + 1 if bytes_used() == used else 0
             turns -= 1
         return has_room(size)
 
