@@ -94,9 +94,9 @@ cdef double MOST_COUNTED = 65536.0
 # first one has to be right on most of the rows on which they differ, for groups learn faster and
 # may be overtaken; later it has to be ahead by so many deviations.
 cdef double LEAST_COMPARED = 5000.0
-cdef double LATER = 15000.0
+cdef double LATER = 25000.0
 cdef double MOST_COMPARED = 50000.0
-cdef double CLEAR_LEAD = 0.5
+cdef double CLEAR_LEAD = 0.6
 cdef double SIGMAS = 4.0
 cdef double FADING = 0.9998
 # the share of what a node knows that it forgets at once where memory is short
