@@ -3,7 +3,8 @@
     python benchmarks/many_labels.py [section ...] [--repeats N]
 
 `words` is the next word of a text, `sets` data sets of 20 to 3,700 labels, `growth` made streams
-of 100 to 100,000 labels, `orders` the same labels in other orders of arrival. Times are processor
+of 100 to 100,000 labels, `orders` the same labels in other orders of arrival, `arrivals` labels
+that come one after the other. Times are processor
 time, one pass, learners one after the other; VW reads caches that are made outside the clock. What
 is not installed is left out. The data sets are looked for in $STREAMTREE_DATA.
 """
@@ -255,7 +256,40 @@ def orders(run: Run) -> None:
     run.report.goal("within two points of shuffled", f"{apart:.2%}", apart <= 0.02)
 
 
-SECTIONS = {section.__name__: section for section in (words, sets, growth, orders)}
+def arrivals(run: Run) -> None:
+    """Ten new labels every 1,000 rows, beside the same rows shuffled."""
+    n, n_labels, n_words = 1_000_000, 10_000, 20_000
+    run.report.begin("arrivals", f"ten new labels every 1,000 rows, {n:,} rows of texts")
+    rng = np.random.default_rng(3)
+    # any of the labels that are there
+    known = 10 * (np.arange(n) // 1000 + 1)
+    y = np.append(rng.integers(known), rng.integers(n_labels, size=10_000))
+    own = rng.integers(n_words, size=(n_labels, 10))
+    chosen = np.take_along_axis(own[y], rng.integers(10, size=(len(y), 6)), axis=1)
+    columns = np.hstack([chosen, rng.integers(n_words, size=(len(y), 6))])
+    X = sparse.csr_array((np.ones(12 * len(y)), columns.ravel(), np.arange(0, 12 * len(y) + 1, 12)))
+    X.resize(len(y), n_words)
+    X.sum_duplicates()
+    shuffled = rng.permutation(n)
+    rows, errors = [], []
+    model = LOMTreeClassifier()
+    for name, order in (
+        ("as they arrive", np.arange(n)), ("shuffled, one more", shuffled), ("shuffled", shuffled),
+    ):  # fmt: skip
+        if name == "shuffled":
+            model = LOMTreeClassifier()
+        taken, _ = seconds(partial(model.learn_many, X[order], y[order]))
+        errors.append(error_rate(model.predict_many(X[n:]), y[n:]))
+        rows.append(
+            [name, f"{taken / n * 1e6:.2f}", f"{errors[-1]:.2%}", megabytes(memory_of(model)),
+             str(model.height)]
+        )
+    run.report.table(["rows", "learn us", "test error", "MB", "height"], rows)
+    apart = errors[1] - errors[2]
+    run.report.goal("one more pass within two points of shuffled", f"{apart:.2%}", apart <= 0.02)
+
+
+SECTIONS = {section.__name__: section for section in (words, sets, growth, orders, arrivals)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

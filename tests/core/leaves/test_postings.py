@@ -88,3 +88,19 @@ def test_lists_keep_to_their_part_of_the_bound():
     for other in (model, kept):
         other.learn_many(X[:2000], y[:2000])
     assert pickle.dumps(kept) == pickle.dumps(model)
+
+
+def test_a_label_joins_a_group_with_its_fourth_example():
+    model = with_groups()
+    for examples in range(1, 5):
+        model.learn_one(row("x", "y", f"z{examples}"), "new")
+        number = model.labels.index("new")
+        group = model.snapshot()["tree"]["labels"]["group"][number]
+        assert (group >= 0) == (examples == 4)
+        assert model.predict_one(row("x", "y")) == "new"
+    # rows of numbers are not counted: groups are all that can tell
+    model = LOMTreeClassifier(max_leaf_classes=4)
+    rng = np.random.default_rng(2)
+    model.learn_many(rng.normal(size=(400, 3)), rng.integers(8, size=400).tolist())
+    model.learn_one({0: 9.0, 1: 9.0, 2: 9.0}, "new")
+    assert model.snapshot()["tree"]["labels"]["group"][-1] >= 0

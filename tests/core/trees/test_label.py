@@ -424,7 +424,7 @@ def test_too_little_memory_is_a_bound_not_an_end():
 def test_where_regions_have_few_labels_the_whole_tree_goes_on():
     """Places on a map: groups learn faster, but thresholds tell of more in the end."""
     rng = np.random.default_rng(0)
-    X = rng.uniform(size=(20500, 2))
+    X = rng.uniform(size=(30500, 2))
     y = (np.floor(X * 17) @ [17, 1]).astype(int)
     model = LOMTreeClassifier(max_leaf_classes=64)
     model.learn_many(X, y.tolist())
