@@ -35,7 +35,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
     """LOMtree: logarithmic-time online multiclass tree.
 
     Made for many classes. With at most `max_leaf_classes` of them it is `ModelTreeClassifier`. More
-    are divided, and every label lives in exactly one group. Inner nodes are logistic regressions
+    are divided, and a label lives in at most one group. Inner nodes are logistic regressions
     that say how probable either side is, a group is a softmax model of its labels, both over
     piecewise linear functions of the columns. The probability of a label is the product along its
     path; a beam over the nodes finds the most probable ones. Learning and predicting cost
@@ -133,9 +133,9 @@ class LOMTreeClassifier(StreamTreeClassifier):
     predicting that times `beam`, and probabilities of all classes, or of the most likely ones,
     O(classes) on top. What is not found by the beam is shared evenly by the labels outside, which
     are never said to be more likely than the best one that was found. Counts of a column are kept
-    for at most 256 labels, those that come often, at 8 to 16 bytes for each, and take at most a
-    quarter of what the tree may. A group takes 8 bytes for every class and column of
-    which an example was seen, a test 16 for every column, and tables are half full on average; a
+    for at most 256 labels, those that come often, at 8 to 16 bytes for each and 32 for a column,
+    and take at most a quarter of what the tree may. A group takes 8 bytes for every class and
+    column of which an example was seen, a test 16 for every column, and tables are half full on average; a
     label takes 300 for its mean, of rows that are projected at random to 64 numbers. What a column
     says against labels alone is left out when a group is divided.
     With majority leaves a node takes about 150 bytes, 16 for every feature met there and for every

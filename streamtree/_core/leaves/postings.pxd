@@ -49,6 +49,7 @@ cdef class Postings:
     cdef size_t size            # bytes of the postings
     cdef int32_t turn           # the list that is thinned next
 
+    cdef void _derive(self, LabelCount* count) noexcept nogil
     cdef int _reserve_labels(self, int32_t n) except -1 nogil
     cdef bint _reserve_lists(self, int32_t n) except -1 nogil
     cdef bint _post(self, int32_t column, int32_t label, double weight) except -1 nogil
@@ -66,5 +67,5 @@ cdef class Postings:
     cdef float log_rows(self, int32_t label) noexcept nogil
     cdef object column_scores(self, const EncodedRow* row, const ColumnScale* scales,
                               int32_t label)
-    cdef dict state(self)
+    cdef dict state(self, int32_t n_columns, int32_t n_labels)
     cdef int take_state(self, dict state) except -1

@@ -24,10 +24,10 @@ cdef enum:
     MOST_POSTED = 256
     # the lists may take one part of so many of what the model may
     PARTS = 4
-    # lists that give way to a posting
-    MOST_THINNED = 8
-    # bytes of a block for one posting, and of what it takes to keep it
-    SMALL_BLOCK = 64
+    # lists that are looked at for one to give way to a posting
+    MOST_THINNED = 64
+    # bytes that it takes to keep a block
+    BLOCK = 32
 
 # What the columns of a label say, against those of any row (lambda / (1 - lambda) with 0.3).
 cdef double ODDS = 0.3 / 0.7
@@ -43,6 +43,11 @@ memset(&_blank_count, 0, sizeof(LabelCount))
 memset(&_blank_posting, 0, sizeof(Posting))
 COUNTS = np.asarray(<LabelCount[:1]> &_blank_count).dtype
 POSTINGS = np.asarray(<Posting[:1]> &_blank_posting).dtype
+
+
+cdef inline size_t list_bytes(int32_t n) noexcept nogil:
+    """What the block of n postings takes."""
+    return capacity_for(n) * sizeof(Posting) + BLOCK if n else 0
 
 
 cdef inline int32_t capacity_for(int32_t n) noexcept nogil:
@@ -84,9 +89,13 @@ cdef class Postings:
         count = &self.labels[label]
         self.rows += weight
         count.rows += weight
+        self._derive(count)
+        return found_room
+
+    cdef void _derive(self, LabelCount* count) noexcept nogil:
+        """What follows from the weights of a label."""
         count.log_rows = <float> log(1.0 + count.rows)
         count.inverse = <float> (1.0 / count.columns) if count.columns > 0.0 else <float> 0.0
-        return found_room
 
     cdef int _reserve_labels(self, int32_t n) except -1 nogil:
         self.labels = <LabelCount*> counted_room(
@@ -98,7 +107,7 @@ cdef class Postings:
         """Make room for the lists of so many columns, if there is some besides for a posting."""
         cdef size_t size = sizeof(PostingList)
         if n > self.n_lists:
-            if not has_room((spacious(n) - self.n_lists) * size + SMALL_BLOCK):
+            if not has_room((spacious(n) - self.n_lists) * size + BLOCK + list_bytes(1)):
                 return False
             self.lists = <PostingList*> counted_room(self.lists, &self.n_lists, n, size)
         return True
@@ -124,7 +133,8 @@ cdef class Postings:
                 if posting.weight <= 0.0:
                     posting[0] = Posting(label, <float> weight)
             elif not self._append(column, label, weight):
-                return False
+                # where only its own part is in use nobody else has to forget
+                return has_room(sizeof(Posting))
         posted.weight += weight
         self.labels[label].columns += weight
         self.total += weight
@@ -136,16 +146,15 @@ cdef class Postings:
 
     cdef bint _append(self, int32_t column, int32_t label, double weight) except -1 nogil:
         cdef PostingList* posted = &self.lists[column]
-        cdef int32_t before = capacity_for(posted.n), after
-        if posted.n == before:
-            after = capacity_for(posted.n + 1)
-            if not self._finds_room((after - before) * sizeof(Posting)):
+        if list_bytes(posted.n + 1) > list_bytes(posted.n):
+            if not self._finds_room(list_bytes(posted.n + 1) - list_bytes(posted.n)):
                 return False
-            # it may have been thinned to make room
-            before, after = capacity_for(posted.n), capacity_for(posted.n + 1)
-            if after > before:
-                posted.postings = <Posting*> counted(posted.postings, after * sizeof(Posting))
-                self.size += (after - before) * sizeof(Posting)
+        # it may have been thinned to make room
+        if list_bytes(posted.n + 1) > list_bytes(posted.n):
+            posted.postings = <Posting*> counted(
+                posted.postings, capacity_for(posted.n + 1) * sizeof(Posting)
+            )
+            self.size += list_bytes(posted.n + 1) - list_bytes(posted.n)
         posted.postings[posted.n] = Posting(label, <float> weight)
         posted.n += 1
         return True
@@ -164,9 +173,9 @@ cdef class Postings:
         return self.size + size <= most and has_room(size)
 
     cdef void _thin(self, int32_t column) noexcept nogil:
-        """Drop half of a list: of those that weigh no more than the mean, the first ones."""
+        """Drop up to half of a list: of those that weigh no more than the mean, the first ones."""
         cdef PostingList* posted = &self.lists[column]
-        cdef int32_t i, n = 0, before = capacity_for(posted.n), to_drop = (posted.n + 1) // 2
+        cdef int32_t i, n = 0, before = posted.n, to_drop = (posted.n + 1) // 2
         cdef double mean = 0.0
         for i in range(posted.n):
             mean += posted.postings[i].weight
@@ -181,11 +190,11 @@ cdef class Postings:
         if n == 0:
             give_back(posted.postings)
             posted.postings = NULL
-        elif capacity_for(n) < before:
+        elif capacity_for(n) < capacity_for(before):
             posted.postings = <Posting*> shrunk(
                 posted.postings, capacity_for(n) * sizeof(Posting)
             )
-        self.size -= (before - capacity_for(n)) * sizeof(Posting)
+        self.size -= list_bytes(before) - list_bytes(n)
 
     # -------------------------------------------------------------------------- prediction
 
@@ -257,16 +266,11 @@ cdef class Postings:
 
     # ------------------------------------------------------------------------------- state
 
-    cdef dict state(self):
-        cdef int32_t column, n_columns = self.n_lists, n_labels = self.n_labels
+    cdef dict state(self, int32_t n_columns, int32_t n_labels):
+        cdef int32_t column
         cdef PostingList* posted
-        # without the room beyond the last one that was learned, if in part
-        while n_labels and self.labels[n_labels - 1].columns == 0.0 and (
-            self.labels[n_labels - 1].rows == 0.0
-        ):
-            n_labels -= 1
-        while n_columns and self.lists[n_columns - 1].weight == 0.0:
-            n_columns -= 1
+        # of this many there is the same room again, see `spacious`
+        n_columns, n_labels = min(n_columns, self.n_lists), min(n_labels, self.n_labels)
         starts = np.zeros(n_columns + 1, dtype=np.int64)
         numbers = np.zeros((n_columns, 2))
         postings = [np.empty(0, dtype=POSTINGS)]
@@ -292,6 +296,8 @@ cdef class Postings:
         self._reserve_labels(<int32_t> len(state["labels"]))
         if len(state["labels"]):
             import_records(self.labels, sizeof(LabelCount), state["labels"])
+        for n in range(<int32_t> len(state["labels"])):
+            self._derive(&self.labels[n])
         n = <int32_t> lists.shape[0]
         self.lists = <PostingList*> counted_room(
             self.lists, &self.n_lists, n, sizeof(PostingList)
@@ -302,7 +308,7 @@ cdef class Postings:
             n = <int32_t> (starts[column + 1] - starts[column])
             if n:
                 posted.postings = <Posting*> counted(NULL, capacity_for(n) * sizeof(Posting))
-                self.size += capacity_for(n) * sizeof(Posting)
+                self.size += list_bytes(n)
                 import_records(
                     posted.postings, sizeof(Posting),
                     state["postings"][starts[column]:starts[column + 1]],
@@ -318,7 +324,7 @@ def check_postings(postings, n_columns, n_labels):
     starts, lists, posted = postings["starts"], postings["lists"], postings["postings"]
     labels, numbers = postings["labels"], postings["numbers"]
     require(len(labels) <= n_labels and len(lists) <= n_columns, "the columns of labels")
-    check_finite(labels, "rows", "columns", "log_rows", "inverse", at_least=0.0)
+    check_finite(labels, "rows", "columns", at_least=0.0)
     require(lists.shape == (len(starts) - 1, 2), "the number of lists")
     check_rows(starts, len(posted))
     lengths = np.diff(starts)
@@ -327,11 +333,13 @@ def check_postings(postings, n_columns, n_labels):
     check_finite(posted["weight"], at_least=0.0)
     turns = lists[:, 1]
     require(((turns == np.floor(turns)) & (turns < MOST_POSTED)).all(), "the turn of a list")
-    require((lists[:, 0][lengths > 0] > 0.0).all(), "the weight of a list")
+    require((lists[:, 0][lengths > 0] >= LEAST_WEIGHT).all(), "the weight of a list")
+    require((posted["weight"] <= 1e30).all(), "the weight of a posting")
     require(((posted["label"] >= 0) & (posted["label"] < len(labels))).all(), "a label of a list")
-    require((labels["columns"][posted["label"]] > 0.0).all(), "the columns of a label")
+    require((labels["columns"][posted["label"]] >= LEAST_WEIGHT).all(), "the columns of a label")
     pairs = np.repeat(np.arange(len(lists)), lengths) * (len(labels) + 1) + posted["label"]
     require(len(np.unique(pairs)) == len(pairs), "a label that is listed twice")
     require(numbers.shape == (3,), "the numbers of the lists")
     check_finite(numbers, at_least=0.0)
+    require((numbers <= 1e30).all(), "the numbers of the lists")
     require(numbers[2] == np.floor(numbers[2]) and numbers[2] < 2**31, "the turn of lists")

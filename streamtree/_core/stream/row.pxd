@@ -82,8 +82,8 @@ cdef struct Scratch:
     const void* memo_owner
     uint64_t memo_serial
     int32_t memo_node       # for one that remembers but the leaf of the row
-    # room for the shares of all labels, or the numbers; only for members of an ensemble, and for
-    # trees that read tables
+    # room for the shares of all labels, or the numbers; only for members of an ensemble, for trees
+    # that read tables and those that ask for `pooled`
     double* shares
     # the same for what an ensemble makes of its members'; zeros, for a tree that asks for it
     double* pooled

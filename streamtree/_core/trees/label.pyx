@@ -1,4 +1,4 @@
-"""The label tree: every label lives in one group, and tests say how probable its side is.
+"""The label tree: a label lives in at most one group, and tests say how probable its side is.
 
 As long as all labels fit one group a whole tree of another family stands for it. Then labels are
 divided. Inner nodes are logistic regressions of the side on which an example's label lies, the
@@ -193,7 +193,7 @@ cdef struct Found:
     # what is asked for, besides the most probable label; NULL: it is not
     double* logs            # by label, what is said of those that are found
     Sums* sums
-    bint is_whole           # one of them is
+    bint wants_all          # one of them is
     bint is_pooled          # counts speak besides groups
     int32_t label           # the most probable one
     double pooled           # of it
@@ -506,12 +506,12 @@ cdef class LabelTree(Tree):
         # of a row without columns that are counted groups alone speak
         found.is_pooled = last > 0
         found.label, found.n, found.rows = -1, 0, 0.0
-        found.is_whole = found.logs != NULL or found.sums != NULL
+        found.wants_all = found.logs != NULL or found.sums != NULL
         if found.sums != NULL:
             scale_sums(found.sums, 0.0)
         for i in range(walk.n_groups):
             log_mass = log(walk.groups[i].mass)
-            if not found.is_pooled and not found.is_whole and log_mass <= best:
+            if not found.is_pooled and not found.wants_all and log_mass < best:
                 break
             group = &self.nodes[walk.groups[i].node]
             label_logs(&group.model, &parts, group.stats.n_labels, logs)
@@ -526,7 +526,7 @@ cdef class LabelTree(Tree):
         rest = min(max(1.0 - mass, 0.0) / max(n - n_grouped, 1), 0.5 * exp(best))
         rest = log(max(rest, LEAST_SHARE))
         self._add_others(found, scored, last, rest)
-        if not found.is_whole:
+        if not found.wants_all:
             return
         found.n_rest = n - found.n
         found.rest.share = rest
@@ -565,11 +565,13 @@ cdef class LabelTree(Tree):
         candidate.share = max(share, LOG_LEAST)
         candidate.count = score + self.postings.log_rows(label)
         candidate.pooled = self._pooled(found, &candidate)
-        if found.label < 0 or candidate.pooled > found.pooled:
+        if found.label < 0 or candidate.pooled > found.pooled or (
+            candidate.pooled == found.pooled and label < found.label
+        ):
             if found.sums != NULL and found.label >= 0:
                 scale_sums(found.sums, exp(found.pooled - candidate.pooled))
             found.label, found.pooled = label, candidate.pooled
-        if not found.is_whole:
+        if not found.wants_all:
             return
         if found.sums != NULL:
             add_to_sums(found, &candidate, 1)
@@ -596,10 +598,11 @@ cdef class LabelTree(Tree):
         room = shares
         out.shares = &room[0]
         self._predict_groups(ROOT, row, scratch, &out)
-        best = np.argpartition(-shares, min(count, len(shares)) - 1)[:count]
-        return sorted(
-            zip(best.tolist(), shares[best].tolist()), key=lambda item: (-item[1], item[0])
-        )
+        count = min(count, len(shares))
+        # of equals the first, and more of them than are asked for
+        best = (shares >= np.partition(shares, -count)[-count]).nonzero()[0]
+        best = best[np.argsort(-shares[best], kind="stable")][:count]
+        return list(zip(best.tolist(), shares[best].tolist()))
 
     cdef void _judge(self, const Row* row, const Example* example,
                      Scratch* scratch) noexcept nogil:
@@ -668,6 +671,8 @@ cdef class LabelTree(Tree):
         node = self.records[label].group
         if node < 0:
             # it waits, or found no room
+            if is_short:
+                self._forget()
             self.nodes[ROOT].stats.weight += example.weight
             return 0
         prefetch_parts(&self.nodes[node].model, &parts)
@@ -821,6 +826,11 @@ cdef class LabelTree(Tree):
         with gil:
             self.postings = Postings()
         take_mixture(&root.model, &known.model, known.n_classes, self.context.n_columns)
+        # the last memory that it takes; one that failed before begins anew
+        root.labels = <int32_t*> counted(
+            root.labels, spacious(known.n_classes) * sizeof(int32_t)
+        )
+        root.capacity = <int32_t> spacious(known.n_classes)
         for k in range(known.n_classes):
             self._list(ROOT, known.classes[k])
         for k in range(self.n_records):
@@ -854,7 +864,7 @@ cdef class LabelTree(Tree):
 
     cdef int _join(self, int32_t label, const Row* row, Parts* parts,
                    Scratch* scratch) except -1 nogil:
-        """Find a group for a new label: that of the label which is most probable for its first
+        """Find a group for a label without one: that of the label which is most probable for its
         example, by what is counted if there is anything, or nearest to it where labels are
         arranged by means; or that to which the example goes, or a smaller one."""
         cdef int32_t n, node = self._counted_group(row, scratch)
@@ -1238,7 +1248,10 @@ cdef class LabelTree(Tree):
         )
         _, columns, sums = by_column(&parts, counts)
         total = self.says[1].weight * sums[:, 0]
-        weight = self.says[0].weight if total.any() else 1.0
+        # counts speak where they tell anything of any label
+        weight = 1.0
+        if total.any() or self._counted_group(row, scratch) >= 0:
+            weight = self.says[0].weight
         child, place = self.records[out.output].group, self.records[out.output].place
         if child < 0:
             return out.spread(columns, total, after - before)
@@ -1344,7 +1357,9 @@ cdef class LabelTree(Tree):
                 for node in range(self.links.size)
                 if self.has_groups and self.links.links[node].left < 0
             ],
-            "postings": [self.postings.state()] if self.has_groups else [],
+            "postings": [
+                self.postings.state(self.context.n_columns, self.context.n_labels)
+            ] if self.has_groups else [],
             "says": np.array([[say.weight, say.squares] for say in self.says]),
             "whole": [self.whole.state()] if self.whole is not None else [],
             "has_groups": bool(self.has_groups),
@@ -1417,7 +1432,7 @@ cdef class LabelTree(Tree):
         check_finite(state["says"][:, 1], at_least=0.0)
         require(len(state["postings"]) == has_groups, "the columns of labels")
         for postings in state["postings"]:
-            check_same_kind(postings, Postings().state())
+            check_same_kind(postings, Postings().state(0, 0))
             check_postings(postings, n_columns, n_outputs)
         # as long as it is not settled there is a whole tree, and then one of the two
         expected = not (has_groups and state["is_settled"])

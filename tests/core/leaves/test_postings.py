@@ -104,3 +104,32 @@ def test_a_label_joins_a_group_with_its_fourth_example():
     model.learn_many(rng.normal(size=(400, 3)), rng.integers(8, size=400).tolist())
     model.learn_one({0: 9.0, 1: 9.0, 2: 9.0}, "new")
     assert model.snapshot()["tree"]["labels"]["group"][-1] >= 0
+
+
+def test_of_equal_labels_the_one_learned_first_comes_first():
+    model = with_groups()
+    for x in ({}, row("a1", "a2"), row("a1", "a2", "a3", "b4", "b5"), row("unknown")):
+        shares = model.predict_proba_one(x)
+        # a stable sort: labels are in the order in which they were learned
+        ordered = sorted(model.labels, key=lambda label: -shares[label])
+        for count in (1, 3, 12, 99):
+            assert [label for label, _ in model.predict_topk_one(x, count)] == ordered[:count]
+        assert model.predict_one(x) == ordered[0]
+
+
+def test_a_saved_model_goes_on_the_same_where_columns_come_and_go():
+    model = LOMTreeClassifier(max_leaf_classes=4, max_bytes=6_000_000)
+    rng = np.random.default_rng(3)
+    labels = rng.integers(12, size=4000)
+    rows = [
+        {f"a{label}": 1.0, **{f"w{word}": 1.0 for word in rng.integers(4000, size=12)}}
+        for label in labels
+    ]
+    for x, label in zip(rows, labels.tolist(), strict=True):
+        model.learn_one(x, label)
+    kept = pickle.loads(pickle.dumps(model))
+    for x, label in zip(rows[:200], labels[:200].tolist(), strict=True):
+        model.learn_one(x, label)
+        kept.learn_one(x, label)
+    assert kept._core.learned_bytes == model._core.learned_bytes
+    assert pickle.dumps(kept) == pickle.dumps(model)
