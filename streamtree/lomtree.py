@@ -136,8 +136,8 @@ class LOMTreeClassifier(StreamTreeClassifier):
     for at most 256 labels, those that come often, at 8 to 16 bytes for each and 32 for a column,
     and take at most a quarter of what the tree may. A group takes 8 bytes for every class and
     column of which an example was seen, a test 16 for every column, and tables are half full on
-    average; a label takes 300 for its mean, of rows that are projected at random to 64 numbers. What a column
-    says against labels alone is left out when a group is divided.
+    average; a label takes 300 for its mean, of rows that are projected at random to 64 numbers.
+    What a column says against labels alone is left out when a group is divided.
     With majority leaves a node takes about 150 bytes, 16 for every feature met there and for every
     class met there 32 while it is a leaf, 16 from then on.
     Weights above a million count as a million in models. Streams sorted by class starve the tests
