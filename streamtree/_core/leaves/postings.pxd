@@ -49,7 +49,6 @@ cdef class Postings:
     cdef size_t size            # bytes of the postings
     cdef int32_t turn           # the list that is thinned next
 
-    cdef void _derive(self, LabelCount* count) noexcept nogil
     cdef int _reserve_labels(self, int32_t n) except -1 nogil
     cdef bint _reserve_lists(self, int32_t n) except -1 nogil
     cdef bint _post(self, int32_t column, int32_t label, double weight) except -1 nogil

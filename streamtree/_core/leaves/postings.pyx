@@ -89,13 +89,8 @@ cdef class Postings:
         count = &self.labels[label]
         self.rows += weight
         count.rows += weight
-        self._derive(count)
-        return found_room
-
-    cdef void _derive(self, LabelCount* count) noexcept nogil:
-        """What follows from the weights of a label."""
         count.log_rows = <float> log(1.0 + count.rows)
-        count.inverse = <float> (1.0 / count.columns) if count.columns > 0.0 else <float> 0.0
+        return found_room
 
     cdef int _reserve_labels(self, int32_t n) except -1 nogil:
         self.labels = <LabelCount*> counted_room(
@@ -116,6 +111,7 @@ cdef class Postings:
         """Count a column of a label; returns whether there was room."""
         cdef PostingList* posted
         cdef Posting* posting
+        cdef LabelCount* count = &self.labels[label]
         cdef int32_t i
         if not self._reserve_lists(column + 1):
             return False
@@ -136,7 +132,9 @@ cdef class Postings:
                 # where only its own part is in use nobody else has to forget
                 return has_room(sizeof(Posting))
         posted.weight += weight
-        self.labels[label].columns += weight
+        count.columns += weight
+        # whatever fails later, it follows from what is counted
+        count.inverse = <float> (1.0 / count.columns)
         self.total += weight
         if posted.weight > MOST_LISTED:
             posted.weight *= 0.5
@@ -291,13 +289,17 @@ cdef class Postings:
     cdef int take_state(self, dict state) except -1:
         cdef int32_t column, n
         cdef PostingList* posted
+        cdef LabelCount* count
         cdef const int64_t[::1] starts = state["starts"]
         cdef const double[:, ::1] lists = state["lists"]
         self._reserve_labels(<int32_t> len(state["labels"]))
         if len(state["labels"]):
             import_records(self.labels, sizeof(LabelCount), state["labels"])
         for n in range(<int32_t> len(state["labels"])):
-            self._derive(&self.labels[n])
+            count = &self.labels[n]
+            # as learned, whatever a file says
+            count.log_rows = <float> log(1.0 + count.rows)
+            count.inverse = <float> (1.0 / count.columns if count.columns > 0.0 else 0.0)
         n = <int32_t> lists.shape[0]
         self.lists = <PostingList*> counted_room(
             self.lists, &self.n_lists, n, sizeof(PostingList)
