@@ -218,6 +218,9 @@ class ReferenceLabelTree:
             self.divide(node)
         node.labels.append(number)
         self.labels[number].group = node
+        while node.parent is not None:
+            node.weight += self.labels[number].weight
+            node = node.parent
 
     def nearest_group(self, number, groups):
         """The group of the label whose mean is nearest."""

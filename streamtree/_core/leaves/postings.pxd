@@ -10,7 +10,6 @@ know them step by step; what is looked at is a list a column and not every label
 from libc.stdint cimport int32_t
 
 from streamtree._core.stream.row cimport EncodedRow
-from streamtree._core.stream.scales cimport ColumnScale
 
 
 cdef struct Posting:
@@ -57,14 +56,11 @@ cdef class Postings:
     cdef void _thin(self, int32_t column) noexcept nogil
     cdef void _gains(self, const PostingList* posted, float* gains) noexcept nogil
 
-    cdef bint learn(self, const EncodedRow* row, const ColumnScale* scales, int32_t label,
-                    double weight) except -1 nogil
-    cdef int32_t score(self, const EncodedRow* row, const ColumnScale* scales,
-                       Scored* scored) noexcept nogil
+    cdef bint learn(self, const EncodedRow* row, int32_t label, double weight) except -1 nogil
+    cdef int32_t score(self, const EncodedRow* row, Scored* scored) noexcept nogil
     cdef bint knows(self, int32_t label) noexcept nogil
     cdef double rows_of(self, int32_t label) noexcept nogil
     cdef float log_rows(self, int32_t label) noexcept nogil
-    cdef object column_scores(self, const EncodedRow* row, const ColumnScale* scales,
-                              int32_t label)
+    cdef object column_scores(self, const EncodedRow* row, int32_t label)
     cdef dict state(self, int32_t n_columns, int32_t n_labels)
     cdef int take_state(self, dict state) except -1

@@ -10,7 +10,6 @@ from streamtree._core.store.budget cimport (
 )
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.stream.row cimport EncodedRow
-from streamtree._core.stream.scales cimport ColumnScale
 
 import numpy as np
 
@@ -71,8 +70,7 @@ cdef class Postings:
 
     # ---------------------------------------------------------------------------- learning
 
-    cdef bint learn(self, const EncodedRow* row, const ColumnScale* scales, int32_t label,
-                    double weight) except -1 nogil:
+    cdef bint learn(self, const EncodedRow* row, int32_t label, double weight) except -1 nogil:
         """Count a row of a label; returns whether there was room for all of it."""
         cdef Py_ssize_t i
         cdef int32_t column
@@ -84,7 +82,7 @@ cdef class Postings:
         # without the bias, which comes first
         for i in range(1, row.n_linear):
             column = row.keys[i] - 1
-            if not scales[column].is_dense:
+            if row.sparse[i]:
                 found_room &= self._post(column, label, weight)
         count = &self.labels[label]
         self.rows += weight
@@ -207,8 +205,7 @@ cdef class Postings:
             )
         logs(gains, posted.n)
 
-    cdef int32_t score(self, const EncodedRow* row, const ColumnScale* scales,
-                       Scored* scored) noexcept nogil:
+    cdef int32_t score(self, const EncodedRow* row, Scored* scored) noexcept nogil:
         """Add to `scored`, where all is 0, what columns say; returns one more than the label that
         was scored last, or -1."""
         cdef const PostingList* posted
@@ -218,7 +215,7 @@ cdef class Postings:
         cdef Py_ssize_t i
         for i in range(1, row.n_linear):
             column = row.keys[i] - 1
-            if column >= self.n_lists or scales[column].is_dense:
+            if column >= self.n_lists or not row.sparse[i]:
                 continue
             posted = &self.lists[column]
             self._gains(posted, gains)
@@ -243,8 +240,7 @@ cdef class Postings:
         """What is said for a label by how often it came."""
         return self.labels[label].log_rows if label < self.n_labels else <float> 0.0
 
-    cdef object column_scores(self, const EncodedRow* row, const ColumnScale* scales,
-                              int32_t label):
+    cdef object column_scores(self, const EncodedRow* row, int32_t label):
         """What every linear part of a row says for a label: an array of shape (n_linear,)."""
         cdef const PostingList* posted
         cdef float[MOST_POSTED] gains
@@ -253,7 +249,7 @@ cdef class Postings:
         scores = np.zeros(row.n_linear)
         for i in range(1, row.n_linear):
             column = row.keys[i] - 1
-            if column >= self.n_lists or scales[column].is_dense:
+            if column >= self.n_lists or not row.sparse[i]:
                 continue
             posted = &self.lists[column]
             self._gains(posted, gains)

@@ -27,6 +27,7 @@ cdef class RowEncoder:
     cdef int32_t* _keys
     cdef float* _values
     cdef float* _presence
+    cdef char* _sparse
     cdef Py_ssize_t _capacity
     # of rows that have at least half of the columns
     cdef uint64_t* _full_order

@@ -18,8 +18,8 @@ from streamtree._core.stream.scales cimport ColumnScale
 
 cdef enum:
     MOST_ORDERED = 1000     # columns that are ordered once and not by row
-    # of room for a value: keys and numbers of its parts, and its presence
-    VALUE_BYTES = PARTS * (sizeof(int32_t) + sizeof(float)) + sizeof(float)
+    # of room for a value: keys and numbers of its parts, its presence, and whether it is sparse
+    VALUE_BYTES = PARTS * (sizeof(int32_t) + sizeof(float)) + sizeof(float) + 1
 
 # Knots lie at -2, -1.5, ... 1.5 scales; what is beyond counts as the last one.
 cdef double FIRST_KNOT = -2.0
@@ -76,6 +76,7 @@ cdef class RowEncoder:
         self._keys = <int32_t*> regrown(self._keys, capacity * VALUE_BYTES)
         self._values = <float*> (self._keys + PARTS * capacity)
         self._presence = self._values + PARTS * capacity
+        self._sparse = <char*> (self._presence + capacity)
         self._capacity = capacity
         return 0
 
@@ -152,6 +153,7 @@ cdef class RowEncoder:
             length = self.context.n_columns
         self._keys[0] = 0
         self._values[0] = self._presence[0] = 1.0
+        self._sparse[0] = False
         for i in range(length):
             k = <uint32_t> order[i]
             if is_spread:
@@ -165,6 +167,7 @@ cdef class RowEncoder:
             self._keys[n_linear] = column + 1
             self._values[n_linear] = <float> value
             self._presence[n_linear] = 0.0
+            self._sparse[n_linear] = not scales[column].is_dense
             n_linear += 1
             if not scales[column].has_varied:
                 if value > 0.0:
@@ -183,6 +186,7 @@ cdef class RowEncoder:
         out.keys = self._keys
         out.values = self._values
         out.presence = self._presence
+        out.sparse = self._sparse
         out.n_linear = n_linear
         out.n_present = n_present
         out.n = n

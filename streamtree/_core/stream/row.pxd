@@ -36,6 +36,7 @@ cdef struct EncodedRow:
     const int32_t* keys         # of linear parts column + 1, 0 for the bias; then of knots
     const float* values
     const float* presence       # by linear part: 1 where a column that does not vary is there
+    const char* sparse          # by linear part: whether a zero of the column is no value
     const double* by_column     # the values, NaN where there is none; NULL: most are missing
     Py_ssize_t n_linear
     Py_ssize_t n_present        # columns that do not vary and are there

@@ -444,9 +444,7 @@ cdef class LabelTree(Tree):
         cdef Scored* scored = <Scored*> scratch.pooled
         cdef int32_t label, group = -1
         cdef float score, best = 0.0
-        cdef int32_t last = self.postings.score(
-            &row.encoded, self.context.scaler.columns, scored
-        )
+        cdef int32_t last = self.postings.score(&row.encoded, scored)
         while last > 0:
             label = last - 1
             last = scored[label].next
@@ -499,9 +497,7 @@ cdef class LabelTree(Tree):
         cdef Parts parts
         cdef double log_mass, rest, mass = 0.0, best = -HUGE_VAL
         cdef int32_t i, k, label, n_grouped = 0, n = self.context.n_labels
-        cdef int32_t last = self.postings.score(
-            &row.encoded, self.context.scaler.columns, scored
-        )
+        cdef int32_t last = self.postings.score(&row.encoded, scored)
         self._look_at(&parts, row, scratch)
         # of a row without columns that are counted groups alone speak
         found.is_pooled = last > 0
@@ -662,9 +658,7 @@ cdef class LabelTree(Tree):
                 self._count(label, &parts, weight)
             return 0
         self._count(label, &parts, weight)
-        is_short = not self.postings.learn(
-            &row.encoded, self.context.scaler.columns, label, weight
-        )
+        is_short = not self.postings.learn(&row.encoded, label, weight)
         if self.records[label].group < 0 and not self._waits(label):
             self._join(label, row, &parts, scratch)
         self.records[label].weight += example.weight
@@ -890,6 +884,8 @@ cdef class LabelTree(Tree):
         make_room(&self.nodes[node].model, n + 1, self.context.n_columns)
         self._list(node, label)
         while self.links.links[node].parent >= 0:
+            # its examples so far are known at the root
+            self.nodes[node].stats.weight += self.records[label].weight
             node = self.links.links[node].parent
             self.nodes[node].stats.n_labels += 1
         return 0
@@ -1244,7 +1240,7 @@ cdef class LabelTree(Tree):
         self._look_at(&parts, row, scratch)
         counts = np.zeros((parts.n, 1))
         counts[:row.encoded.n_linear, 0] = self.postings.column_scores(
-            &row.encoded, self.context.scaler.columns, out.output
+            &row.encoded, out.output
         )
         _, columns, sums = by_column(&parts, counts)
         total = self.says[1].weight * sums[:, 0]
