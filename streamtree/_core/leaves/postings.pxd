@@ -28,6 +28,7 @@ cdef struct PostingList:
 cdef struct LabelCount:
     double rows             # weight of the rows
     double columns          # and of the columns in them
+    # what follows from these
     float log_rows          # log of 1 + rows
     float inverse           # of columns
 
@@ -54,6 +55,7 @@ cdef class Postings:
     cdef bint _append(self, int32_t column, int32_t label, double weight) except -1 nogil
     cdef bint _finds_room(self, size_t size) noexcept nogil
     cdef void _thin(self, int32_t column) noexcept nogil
+    cdef const PostingList* _list_of(self, const EncodedRow* row, Py_ssize_t part) noexcept nogil
     cdef void _gains(self, const PostingList* posted, float* gains) noexcept nogil
 
     cdef bint learn(self, const EncodedRow* row, int32_t label, double weight) except -1 nogil

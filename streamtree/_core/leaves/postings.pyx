@@ -36,11 +36,10 @@ cdef double LEAST_WEIGHT = 1e-20
 # Beyond it the weights of a list are halved: they stay within single precision, and fade.
 cdef double MOST_LISTED = 1e6
 
-cdef LabelCount _blank_count
 cdef Posting _blank_posting
-memset(&_blank_count, 0, sizeof(LabelCount))
 memset(&_blank_posting, 0, sizeof(Posting))
-COUNTS = np.asarray(<LabelCount[:1]> &_blank_count).dtype
+# the head of a LabelCount: the rest follows from it
+COUNTS = np.dtype([("rows", np.float64), ("columns", np.float64)])
 POSTINGS = np.asarray(<Posting[:1]> &_blank_posting).dtype
 
 
@@ -194,6 +193,11 @@ cdef class Postings:
 
     # -------------------------------------------------------------------------- prediction
 
+    cdef const PostingList* _list_of(self, const EncodedRow* row, Py_ssize_t part) noexcept nogil:
+        """The list of the column of a linear part, NULL if nothing is counted of it."""
+        cdef int32_t column = row.keys[part] - 1
+        return &self.lists[column] if column < self.n_lists and row.sparse[part] else NULL
+
     cdef void _gains(self, const PostingList* posted, float* gains) noexcept nogil:
         """Write what a column says for the labels that it came with."""
         cdef float factor = <float> (ODDS * self.total / posted.weight)
@@ -211,13 +215,12 @@ cdef class Postings:
         cdef const PostingList* posted
         cdef Scored* of_label
         cdef float[MOST_POSTED] gains
-        cdef int32_t column, label, k, last = -1
+        cdef int32_t label, k, last = -1
         cdef Py_ssize_t i
         for i in range(1, row.n_linear):
-            column = row.keys[i] - 1
-            if column >= self.n_lists or not row.sparse[i]:
+            posted = self._list_of(row, i)
+            if posted == NULL:
                 continue
-            posted = &self.lists[column]
             self._gains(posted, gains)
             for k in range(posted.n):
                 label = posted.postings[k].label
@@ -244,14 +247,13 @@ cdef class Postings:
         """What every linear part of a row says for a label: an array of shape (n_linear,)."""
         cdef const PostingList* posted
         cdef float[MOST_POSTED] gains
-        cdef int32_t column, k
+        cdef int32_t k
         cdef Py_ssize_t i
         scores = np.zeros(row.n_linear)
         for i in range(1, row.n_linear):
-            column = row.keys[i] - 1
-            if column >= self.n_lists or not row.sparse[i]:
+            posted = self._list_of(row, i)
+            if posted == NULL:
                 continue
-            posted = &self.lists[column]
             self._gains(posted, gains)
             for k in range(posted.n):
                 if posted.postings[k].label == label:
@@ -293,7 +295,6 @@ cdef class Postings:
             import_records(self.labels, sizeof(LabelCount), state["labels"])
         for n in range(<int32_t> len(state["labels"])):
             count = &self.labels[n]
-            # as learned, whatever a file says
             count.log_rows = <float> log(1.0 + count.rows)
             count.inverse = <float> (1.0 / count.columns if count.columns > 0.0 else 0.0)
         n = <int32_t> lists.shape[0]

@@ -76,10 +76,10 @@ cdef enum:
     LABEL_BYTES = 480
     # Groups take less of labels that come once: so many bytes for each have to be there.
     BYTES_AT_ONCE = 4096
-    # nodes in turn that have nothing to forget, before one that asks for room has none
-    MOST_IN_VAIN = 4
     # That is worth it where groups are many.
     GROUPS_AT_ONCE = 8
+    # nodes in turn that have nothing to forget, before one that asks for room has none
+    MOST_IN_VAIN = 4
 
 # No side of a node has a larger share of its labels: the depth is at most 1.71 log2(labels).
 cdef double LARGEST_SIDE = 2.0 / 3.0
