@@ -50,7 +50,7 @@ cdef class SplitFinder:
                     const Residuals* residuals, double weight) noexcept nogil
     cdef void begin_round(self, SplitSearch* search, int32_t leaf, const Row* row) noexcept nogil
     cdef float patience(self) noexcept nogil
-    cdef const Candidate* found(self, SplitSearch* search) noexcept nogil
+    cdef const Candidate* found(self, SplitSearch* search, int32_t n_classes) noexcept nogil
 
 
 cdef dict exported_search(const SplitSearch* search)

@@ -92,11 +92,12 @@ cdef double LEAST_COUNTED = 1e-150
 cdef double MOST_COUNTED = 65536.0
 # Groups are compared with the whole tree over so many rows, what lies rows back counting less. At
 # first one has to be right on most of the rows on which they differ, for groups learn faster and
-# may be overtaken; later it has to be ahead by so many deviations.
-cdef double LEAST_COMPARED = 5000.0
+# may be overtaken; later it has to be ahead by so many deviations, and groups by no less than half
+# of what they once were.
+cdef double LEAST_COMPARED = 10000.0
 cdef double LATER = 25000.0
 cdef double MOST_COMPARED = 50000.0
-cdef double CLEAR_LEAD = 0.6
+cdef double CLEAR_LEAD = 0.75
 cdef double SIGMAS = 4.0
 cdef double FADING = 0.9998
 # the share of what a node knows that it forgets at once where memory is short
@@ -274,7 +275,8 @@ cdef class LabelTree(Tree):
     cdef readonly bint has_groups   # labels are divided, or about to be
     cdef readonly bint is_settled   # it is known whether groups or the whole tree are better
     cdef double lead            # weight that groups alone had right less that of the whole tree
-    cdef double differing       # weight that one of them had right, both fading
+    cdef double most_lead       # since both began
+    cdef double differing       # weight that one of them had right; it fades, as the lead does
     cdef double compared        # rows
     cdef MixtureLeaves leaves
     cdef TreeLinks links
@@ -700,6 +702,7 @@ cdef class LabelTree(Tree):
         right = (of_groups.label == example.label) - <double> (of_whole.label == example.label)
         self.compared += 1.0
         self.lead = FADING * self.lead + right
+        self.most_lead = max(self.most_lead, self.lead)
         self.differing = FADING * self.differing + right * right
         if self.compared >= MOST_COMPARED or (
             self.compared >= LEAST_COMPARED
@@ -707,6 +710,7 @@ cdef class LabelTree(Tree):
         ) or (
             self.compared >= LATER
             and self.lead * self.lead > SIGMAS * SIGMAS * self.differing
+            and (self.lead < 0.0 or self.lead >= 0.5 * self.most_lead)
         ):
             self._settle()
         return 0
@@ -1361,7 +1365,8 @@ cdef class LabelTree(Tree):
             "has_groups": bool(self.has_groups),
             "is_settled": bool(self.is_settled),
             "numbers": np.array([
-                self.lead, self.differing, self.compared, self.mean_norm, self.rows, self.hand,
+                self.lead, self.most_lead, self.differing, self.compared, self.mean_norm, self.rows,
+                self.hand,
             ]),
         }
 
@@ -1380,7 +1385,8 @@ cdef class LabelTree(Tree):
             sums = np.ascontiguousarray(state["sums"])
             memcpy(self.sums, &sums[0, 0], n_labels * SKETCH * sizeof(float))
         *numbers, hand = state["numbers"].tolist()
-        self.lead, self.differing, self.compared, self.mean_norm, self.rows = numbers
+        self.lead, self.most_lead, self.differing = numbers[:3]
+        self.compared, self.mean_norm, self.rows = numbers[3:]
         self.hand = int(hand)
         self.has_groups = state["has_groups"]
         self.is_settled = state["is_settled"]
@@ -1418,10 +1424,10 @@ cdef class LabelTree(Tree):
         require((nodes["by_means"][left < 0] == 0).all(), "how labels were arranged")
         check_finite(labels, "weight", "counted", "squares", "norms", at_least=0.0)
         check_finite(state["sums"])
-        require(state["numbers"].shape == (6,), "the numbers of the tree")
+        require(state["numbers"].shape == (7,), "the numbers of the tree")
         check_finite(state["numbers"])
         check_finite(state["numbers"][1:], at_least=0.0)
-        require(state["numbers"][5] <= len(nodes), "the node that forgot last")
+        require(state["numbers"][6] <= len(nodes), "the node that forgot last")
         has_groups = state["has_groups"]
         require(state["says"].shape == (2, 2), "what groups and counts have to say")
         check_finite(state["says"])

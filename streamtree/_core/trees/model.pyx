@@ -175,7 +175,7 @@ cdef class ModelTree(Tree):
         if residuals.n == 0:
             return 0
         self.finder.watch(self.nodes[node].search, node, row, &residuals, example.weight)
-        return self._split(node, self.finder.found(self.nodes[node].search))
+        return self._split(node, self.finder.found(self.nodes[node].search, residuals.n))
 
     cdef int _vote(self, int32_t node, int32_t label, double weight) except -1 nogil:
         cdef ModelNode* stats = &self.nodes[node].stats
