@@ -73,12 +73,14 @@ class LOMTreeClassifier(StreamTreeClassifier):
     Parameters
     ----------
     max_splits
-        The largest number of internal nodes (the paper's T). Once they are used up, the smallest
-        leaf of a tree with majority leaves may be recycled to split another one.
+        The largest number of internal nodes (the paper's T). Once they are used up, others make
+        room: the smallest leaf, or a group that is no longer used.
     swap_resistance
         At least 1 (the paper's R_S): a leaf is split at the cost of the smallest leaf s if its
         weight less that of its majority class exceeds `swap_resistance * (weight of s + 1)`. Of
-        majority leaves.
+        groups: one is no longer used once none of its labels came in the last
+        `swap_resistance` rows for every label of the tree. It is given up where nodes or memory
+        run short, and its labels join others when they come again.
     learning_rate
         Above 0. The step size of the linear tests above majority leaves; it is divided by 4 plus
         the mean squared norm of the examples, except by `algorithm="paper"`, which uses it as it
@@ -240,7 +242,8 @@ class LOMTreeClassifier(StreamTreeClassifier):
                 "split_z": -NormalDist().inv_cdf(delta),
             }
         return {
-            "max_splits": max_splits, "beam": beam, "leaf_rate": leaf_rate,
+            "max_splits": max_splits, "swap_resistance": swap_resistance, "beam": beam,
+            "leaf_rate": leaf_rate,
             "whole": {
                 "max_splits": max_splits, "grace_period": grace_period, "delta": delta,
                 "leaves": {"learning_rate": leaf_rate, "max_classes": max_classes},
@@ -314,8 +317,8 @@ class LOMTreeClassifier(StreamTreeClassifier):
 
     @property
     def n_swaps(self) -> int:
-        """How often a leaf was recycled to split another one."""
-        return 0 if self._has_groups else int(self._core.tree.n_swaps)
+        """How often a leaf was recycled to split another one, or a group was given up."""
+        return int(self._core.tree.n_swaps)
 
     @property
     def summary(self) -> dict[str, float]:

@@ -17,12 +17,14 @@ SKETCH = 64
 ROUNDS = 12
 RELATIVE_RATE = 1.4
 SQUARE_OFFSET = 0.1
+TEST_DECAY = 0.9997
 NORM_OFFSET = 4.0
 LEAST_ERROR = 0.1
 GROUPS_SAY, COUNTS_SAY = 0.5, 0.6
 SAY_RATE = 0.05
 JUDGED = 32
 LEAST_EXAMPLES = 4
+LOOKED_AT = 8
 LEAST_OF_GROUPS, MOST_OF_COUNTS = 0.25, 1.0
 LEAST_SHARE = 1e-9
 ODDS = 0.3 / 0.7
@@ -38,7 +40,7 @@ class Label:
     def __init__(self, weight=0.0):
         self.weight = weight
         self.group = None
-        self.counted = self.squares = self.norms = 0.0
+        self.counted = self.squares = self.norms = self.used = 0.0
         self.sums = np.zeros(SKETCH, dtype=np.float32)
 
     def mean(self):
@@ -53,7 +55,7 @@ class Node:
         self.test = {}  # column -> [weight, sum of squares], the bias is None
         self.model = {}  # column -> {label: [weight, sum of squares]}
         self.labels = []
-        self.weight = self.seen = 0.0
+        self.weight = self.seen = self.used = 0.0
         self.by_means = False
 
     def score(self, row):
@@ -72,8 +74,8 @@ class Node:
         return exps / exps.sum()
 
 
-def step(record, gradient, rate, weight):
-    record[1] += gradient**2
+def step(record, gradient, rate, weight, decay=1.0):
+    record[1] = decay * record[1] + gradient**2
     record[0] -= rate * gradient / math.sqrt(record[1] + SQUARE_OFFSET * weight**2)
 
 
@@ -110,23 +112,27 @@ class Counts:
 class ReferenceLabelTree:
     """Groups, tests and a beam, as `state` says; `names` are those of the columns, and may grow."""
 
-    def __init__(self, state, names, *, max_classes, beam, leaf_rate=2.5):
+    def __init__(
+        self, state, names, *, max_classes, beam, leaf_rate=2.5, max_splits=math.inf,
+        swap_resistance=4.0,
+    ):  # fmt: skip
         self.names = names
+        self.max_splits, self.swap_resistance = max_splits, swap_resistance
         self.max_classes, self.beam, self.leaf_rate = max_classes, beam, leaf_rate
-        _, _, _, self.mean_norm, self.rows, _ = state["numbers"].tolist()
+        self.mean_norm, self.rows = state["mean_norm"], state["rows"]
         self.nodes = [Node() for _ in state["nodes"]]
         for node, link, stats in zip(self.nodes, state["links"], state["nodes"], strict=True):
             node.parent, node.left, node.right = (
                 self.nodes[link[name]] if link[name] >= 0 else None
                 for name in ("parent", "left", "right")
             )
-            node.weight, node.seen = float(stats["weight"]), float(stats["seen"])
+            node.weight, node.seen, node.used = stats[["weight", "seen", "used"]].tolist()
             node.by_means = bool(stats["by_means"])
         self.labels = []
         order = {}
         for number, record in enumerate(state["labels"]):
             label = Label(float(record["weight"]))
-            for name in ("counted", "squares", "norms"):
+            for name in ("counted", "squares", "norms", "used"):
                 setattr(label, name, float(record[name]))
             label.sums = state["sums"][number].copy()
             self.labels.append(label)
@@ -169,6 +175,7 @@ class ReferenceLabelTree:
             self.judge(row, number, w)
         self.count(row, label, w)
         self.counts.learn(row, number, w)
+        label.used = self.rows
         few = label.counted**2 < LEAST_EXAMPLES * label.squares
         if label.group is None and not (few and self.counts.columns.get(number)):
             self.join(row, number)
@@ -179,6 +186,7 @@ class ReferenceLabelTree:
         self.learn_path(row, label.group, w)
         self.learn_group(row, label.group, number, w)
         label.group.seen += w
+        label.group.used = self.rows
         n = len(label.group.labels)
         if n > min(GROUP_SIZE, self.max_classes) and label.group.seen >= n:
             self.divide(label.group)
@@ -216,10 +224,17 @@ class ReferenceLabelTree:
             if len(node.labels) < self.max_classes:
                 break
             self.divide(node)
+            if node.left is None:
+                self.replace(node, number)
+                return
         node.labels.append(number)
         self.labels[number].group = node
+        self.add_weight(node, self.labels[number].weight)
+
+    @staticmethod
+    def add_weight(node, weight):
         while node.parent is not None:
-            node.weight += self.labels[number].weight
+            node.weight = max(node.weight + weight, 0.0)
             node = node.parent
 
     def nearest_group(self, number, groups):
@@ -260,7 +275,7 @@ class ReferenceLabelTree:
             slope = sigmoid(node.score(row)) - (node.right is child)
             for column, value in row.items() if abs(slope) >= LEAST_ERROR else ():
                 record = node.test.setdefault(column, [0.0, 0.0])
-                step(record, w * slope * value, self.rate(), w)
+                step(record, w * slope * value, self.rate(), w, TEST_DECAY)
 
     def learn_group(self, row, node, number, w):
         if len(node.labels) < 2:
@@ -313,6 +328,9 @@ class ReferenceLabelTree:
         return [numbers[k] for k in order]
 
     def divide(self, node):
+        node.used = self.rows
+        if len(self.nodes) // 2 >= self.max_splits and not self.swap():
+            return
         known = {number: self.labels[number] for number in node.labels}
         node.by_means = self.share_between(known.values()) >= LEAST_BETWEEN
         n = len(known)
@@ -339,8 +357,48 @@ class ReferenceLabelTree:
             for number in labels:
                 known[number].group = side
                 side.weight += known[number].weight
+        node.left.used = node.right.used = node.used
         node.labels, node.model = [], {}
-        node.seen = 0.0
+        node.seen = node.used = 0.0
+
+    # ---------------------------------------------------------------------- swaps
+
+    def last_unused(self):
+        return self.rows - self.swap_resistance * len(self.nodes[0].below())
+
+    def replace(self, group, number):
+        """Give a label the place of one that is no longer used."""
+        other = min(group.labels, key=lambda k: self.labels[k].used)
+        if self.labels[other].used >= self.last_unused():
+            return
+        group.labels[group.labels.index(other)] = number
+        for records in group.model.values():
+            records.pop(other, None)
+        self.labels[other].group, self.labels[number].group = None, group
+        self.add_weight(group, self.labels[number].weight - self.labels[other].weight)
+
+    def swap(self):
+        """Look at a few nodes for a group that is no longer used, and cut it out."""
+        for i in range(LOOKED_AT):
+            group = self.nodes[int(LOOKED_AT * self.rows + i) % len(self.nodes)]
+            above = group.parent and group.parent.parent
+            if group.left or not above or group.used >= self.last_unused():
+                continue
+            parent = group.parent
+            for number in group.labels:
+                self.labels[number].group = None
+            self.add_weight(parent, -group.weight)
+            sibling = parent.right if parent.left is group else parent.left
+            above.left, above.right = (
+                sibling if side is parent else side for side in (above.left, above.right)
+            )
+            sibling.parent = above
+            for number in sorted(map(self.nodes.index, (group, parent)), reverse=True):
+                last = self.nodes.pop()
+                if number < len(self.nodes):
+                    self.nodes[number] = last
+            return True
+        return False
 
     # -------------------------------------------------------------------- prediction
 

@@ -219,10 +219,11 @@ STREAMTREE_CLONES void streamtree_train(
 }
 
 /* One AdaGrad step of n records with a sum of squared gradients for every weight, `apart` numbers
-   behind it, to which `offset` is added; a slot of -1 has no record. */
+   behind it, of which the share `decay` survives; `offset` is added to it. A slot of -1 has no
+   record. */
 STREAMTREE_CLONES void streamtree_train_each(
     float *records, size_t width, int apart, const int32_t *slots, const float *inputs,
-    ptrdiff_t n, float rate, float offset, const float *slopes, int n_scores)
+    ptrdiff_t n, float rate, float offset, float decay, const float *slopes, int n_scores)
 {
     for (ptrdiff_t i = 0; i < n; i++) {
         if (slots[i] < 0)
@@ -232,7 +233,7 @@ STREAMTREE_CLONES void streamtree_train_each(
         const float input = inputs[i];
         for (int s = 0; s < n_scores; s++) {
             const float gradient = slopes[s] * input;
-            const float sum = squares[s] + gradient * gradient;
+            const float sum = decay * squares[s] + gradient * gradient;
             squares[s] = sum;
             weights[s] -= rate * gradient / sqrtf(sum + offset);
         }

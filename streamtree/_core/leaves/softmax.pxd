@@ -4,6 +4,7 @@ They lie in the tables of additive models (see additive.pxd), with other records
 label, behind them their sums of squared gradients, and nothing behind. Models of two sides have a
 stride of 0: a record is one weight and its sum. Every label has its rate of its own, however
 seldom it comes: shared sums would not let rare labels learn, and sums that fade would forget them.
+Sums of two sides may fade.
 """
 
 from libc.stdint cimport int32_t
@@ -14,6 +15,7 @@ from streamtree._core.leaves.additive cimport AdditiveModel, Parts
 cdef struct StepSize:
     float rate
     float offset        # added to the sums of squares
+    float decay         # share of the sums that survives a step
 
 
 cdef void prefetch_parts(const AdditiveModel* model, const Parts* parts) noexcept nogil
@@ -34,6 +36,7 @@ cdef bint step_labels(
 cdef void forget_least(
     AdditiveModel* model, double share, int32_t n_columns
 ) noexcept nogil
+cdef void forget_label(AdditiveModel* model, int32_t place) noexcept nogil
 cdef int make_room(AdditiveModel* model, int32_t n_labels, int32_t n_columns) except -1 nogil
 cdef int take_part(
     AdditiveModel* part, const AdditiveModel* model, const int32_t* places, int32_t n_labels,

@@ -26,7 +26,7 @@ cdef extern from "../kernels/additive.h":
     ) noexcept nogil
     void train_each "streamtree_train_each"(
         float* records, size_t width, int apart, const int32_t* slots, const float* inputs,
-        Py_ssize_t n, float rate, float offset, const float* slopes, int n_scores
+        Py_ssize_t n, float rate, float offset, float decay, const float* slopes, int n_scores
     ) noexcept nogil
 
 
@@ -81,11 +81,12 @@ cdef void train(AdditiveModel* model, const Parts* parts, const float* slopes, i
     cdef int apart = max(model.stride, 1)
     train_each(
         <float*> model.linear.records, width, apart, parts.slots, parts.row.values,
-        n_linear, size.rate, size.offset, slopes, n_scores,
+        n_linear, size.rate, size.offset, size.decay, slopes, n_scores,
     )
     train_each(
         <float*> model.knots.records, width, apart, &parts.slots[n_linear],
-        &parts.row.values[n_linear], parts.n - n_linear, size.rate, size.offset, slopes, n_scores,
+        &parts.row.values[n_linear], parts.n - n_linear, size.rate, size.offset, size.decay, slopes,
+        n_scores,
     )
 
 
@@ -175,6 +176,21 @@ cdef void forget_least(AdditiveModel* model, double share, int32_t n_columns) no
     cdef int width = record_width(model.stride)
     table_thin(&model.linear, width, share, n_columns + 1, learned_or_bias)
     table_thin(&model.knots, width, share, KNOTS * n_columns, learned)
+
+
+cdef void forget_label(AdditiveModel* model, int32_t place) noexcept nogil:
+    """Make the weights of a label 0, as those of a new one."""
+    clear_weights(&model.linear, model.stride, place)
+    clear_weights(&model.knots, model.stride, place)
+
+
+cdef void clear_weights(Table* table, int32_t stride, int32_t place) noexcept nogil:
+    cdef size_t width = 2 * record_width(stride)
+    cdef float* record
+    cdef int32_t slot
+    for slot in range(table.capacity):
+        record = &(<float*> table.records)[slot * width]
+        record[place] = record[stride + place] = <float> 0.0
 
 
 cdef int make_room(AdditiveModel* model, int32_t n_labels, int32_t n_columns) except -1 nogil:

@@ -82,6 +82,20 @@ cdef class TreeLinks:
         self.links[sibling].next = self.links[parent].next
         self.links[leaf] = self.links[parent] = Link(-1, -1, -1, -1)
 
+    cdef void renumber(self, int32_t node, int32_t number) noexcept nogil:
+        """Give a node of a binary tree, which is not the root, the number of one outside it."""
+        cdef Link* parent = &self.links[self.links[node].parent]
+        cdef int32_t child = self.links[node].left
+        if parent.left == node:
+            parent.left = number
+        else:
+            self.links[parent.left].next = parent.right = number
+        while child >= 0:
+            self.links[child].parent = number
+            child = self.links[child].next
+        self.links[number] = self.links[node]
+        self.links[node] = Link(-1, -1, -1, -1)
+
     cdef int32_t next_in_preorder(self, int32_t node, int32_t* depth) noexcept nogil:
         """The node after `node`, -1 at the end; keeps `depth` in step. Start at the root."""
         if self.links[node].left >= 0:

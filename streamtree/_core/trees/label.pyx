@@ -19,7 +19,7 @@ whatever the number of columns.
 """
 
 cimport cython
-from libc.math cimport HUGE_VAL, exp, log
+from libc.math cimport HUGE_VAL, exp, fmod, log
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
@@ -33,8 +33,8 @@ from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.mixture cimport MixtureLeaves, ModelState
 from streamtree._core.leaves.postings cimport Postings, Scored
 from streamtree._core.leaves.softmax cimport (
-    StepSize, forget_least, label_logs, label_shares, make_room, prefetch_parts, side_score,
-    step_labels, step_side, take_difference, take_mixture, take_part,
+    StepSize, forget_label, forget_least, label_logs, label_shares, make_room, prefetch_parts,
+    side_score, step_labels, step_side, take_difference, take_mixture, take_part,
 )
 from streamtree._core.store.budget cimport (
     bytes_allowed, bytes_used, counted, counted_room, give_back, has_room, may_grow, spacious,
@@ -53,7 +53,7 @@ from streamtree._core.leaves.additive import blank_model
 from streamtree._core.leaves.postings import check_postings
 from streamtree._core.leaves.softmax import check_softmax
 from streamtree._core.store.links import check_links
-from streamtree._core.store.state import check_finite, check_same_kind, require
+from streamtree._core.store.state import check_counts, check_finite, check_same_kind, require
 
 cdef enum:
     MOST_BEAM = 64
@@ -80,6 +80,8 @@ cdef enum:
     GROUPS_AT_ONCE = 8
     # nodes in turn that have nothing to forget, before one that asks for room has none
     MOST_IN_VAIN = 4
+    # nodes that are looked at for a group that is no longer used
+    LOOKED_AT = 8
 
 # No side of a node has a larger share of its labels: the depth is at most 1.71 log2(labels).
 cdef double LARGEST_SIDE = 2.0 / 3.0
@@ -105,6 +107,8 @@ cdef double FORGOTTEN = 0.5
 # of the models, relative to that of the models of leaves
 cdef double RELATIVE_RATE = 1.4
 cdef double SQUARE_OFFSET = 0.1
+# The share of a test's sums of squares that survives a step: labels that come later are to move it.
+cdef double TEST_DECAY = 0.9997
 # added to the mean squared norm of the rows, by which rates are divided
 cdef double NORM_OFFSET = 4.0
 # Where the probability of what it was is less than this from 1, a node learns nothing: words that
@@ -132,6 +136,7 @@ cdef struct LabelRecord:
     double counted          # weight
     double squares          # sum of squared weights
     double norms            # sum of weighted squared norms
+    double used             # the number of the last row
     int32_t group           # the node in whose group it is, -1: in none
     int32_t place           # in the group
 
@@ -139,6 +144,7 @@ cdef struct LabelRecord:
 cdef struct LabelNode:
     double weight           # of the examples whose labels are below
     double seen             # of those since its labels are a group
+    double used             # the number of the last row of these labels
     int32_t n_labels        # below
     int32_t by_means        # whether the labels of its sides were arranged by means
 
@@ -289,6 +295,8 @@ cdef class LabelTree(Tree):
     cdef int32_t max_classes    # of a group
     cdef int32_t beam
     cdef Py_ssize_t max_splits
+    cdef double swap_resistance
+    cdef readonly Py_ssize_t n_swaps    # groups that were given up
     cdef double leaf_rate
     cdef double mean_norm       # of the rows in parts
     cdef double rows
@@ -313,8 +321,10 @@ cdef class LabelTree(Tree):
         self._clear_groups()
         self._set(**settings)
 
-    def _set(self, *, Py_ssize_t max_splits, int32_t beam, double leaf_rate):
+    def _set(self, *, Py_ssize_t max_splits, double swap_resistance, int32_t beam,
+             double leaf_rate):
         self.max_splits = max_splits
+        self.swap_resistance = swap_resistance
         self.beam = beam
         self.leaf_rate = leaf_rate
 
@@ -660,6 +670,7 @@ cdef class LabelTree(Tree):
                 self._count(label, &parts, weight)
             return 0
         self._count(label, &parts, weight)
+        self.records[label].used = self.rows
         is_short = not self.postings.learn(&row.encoded, label, weight)
         if self.records[label].group < 0 and not self._waits(label):
             self._join(label, row, &parts, scratch)
@@ -675,8 +686,10 @@ cdef class LabelTree(Tree):
         is_short |= not self._learn_path(node, &parts, example.weight, weight)
         is_short |= not self._learn_group(node, label, &parts, weight)
         self.nodes[node].stats.seen += weight
+        self.nodes[node].stats.used = self.rows
         if is_short:
             self._forget()
+            node = self.records[label].group
         if self._is_due(node):
             self._divide(node)
         return 0
@@ -732,7 +745,9 @@ cdef class LabelTree(Tree):
         self.sums = NULL
         self.n_sums = 0
         for label in range(self.n_records):
-            self.records[label] = LabelRecord(self.records[label].weight, 0.0, 0.0, 0.0, -1, 0)
+            self.records[label] = LabelRecord(
+                self.records[label].weight, 0.0, 0.0, 0.0, 0.0, -1, 0
+            )
         return 0
 
     cdef int _count(self, int32_t label, const Parts* parts, double weight) except -1 nogil:
@@ -764,8 +779,9 @@ cdef class LabelTree(Tree):
         self.mean_norm += (norm - self.mean_norm) / self.rows
         return 0
 
-    cdef inline StepSize _step_size(self, double weight) noexcept nogil:
+    cdef inline StepSize _step_size(self, double weight, double decay) noexcept nogil:
         cdef StepSize size
+        size.decay = <float> decay
         size.rate = <float> (RELATIVE_RATE * self.leaf_rate / (self.mean_norm + NORM_OFFSET))
         # weights of another scale are to take the same steps; no root of nothing for tiny ones
         size.offset = <float> (SQUARE_OFFSET * weight * weight + 1e-30)
@@ -775,7 +791,7 @@ cdef class LabelTree(Tree):
                           double weight) except -1 nogil:
         """Train the tests above a group on the sides of its label; returns whether they found room.
         """
-        cdef StepSize size = self._step_size(weight)
+        cdef StepSize size = self._step_size(weight, TEST_DECAY)
         cdef int32_t child
         cdef bint found_room = True
         cdef double slope
@@ -794,7 +810,7 @@ cdef class LabelTree(Tree):
     cdef bint _learn_group(self, int32_t node, int32_t label, Parts* parts,
                            double weight) except -1 nogil:
         """Train a group on a label of it; returns whether it found room."""
-        cdef StepSize size = self._step_size(weight)
+        cdef StepSize size = self._step_size(weight, 1.0)
         cdef Node* group = &self.nodes[node]
         cdef float shares[MOST_CLASSES]
         if group.stats.n_labels < 2:
@@ -833,6 +849,7 @@ cdef class LabelTree(Tree):
             self._list(ROOT, known.classes[k])
         for k in range(self.n_records):
             root.stats.weight += self.records[k].weight
+        root.stats.used = self.rows
         self.has_groups = True
         if is_alone:
             self.lead = 1.0
@@ -879,30 +896,65 @@ cdef class LabelTree(Tree):
             n = self.nodes[node].stats.n_labels
             if n < self.max_classes:
                 break
-            if not self._divide(node):
+            node = self._divide(node)
+            if self.links.links[node].left < 0:
+                self._replace(node, label)
                 return 0
         if n + 1 > self.nodes[node].model.stride and not self._finds_room(
-            2 * model_bytes(&self.nodes[node].model)
+            &node, 2 * model_bytes(&self.nodes[node].model)
         ):
+            self._replace(node, label)
             return 0
         make_room(&self.nodes[node].model, n + 1, self.context.n_columns)
         self._list(node, label)
+        self._add_weight(node, self.records[label].weight)
         while self.links.links[node].parent >= 0:
-            # its examples so far are known at the root
-            self.nodes[node].stats.weight += self.records[label].weight
             node = self.links.links[node].parent
             self.nodes[node].stats.n_labels += 1
         return 0
 
-    cdef bint _finds_room(self, size_t size) except -1 nogil:
-        """Whether groups may take so many bytes; where they are ahead, those of the whole tree.
+    cdef void _add_weight(self, int32_t node, double weight) noexcept nogil:
+        """Add examples from before a label joined to a group and the nodes above it; the root has
+        them."""
+        while self.links.links[node].parent >= 0:
+            self.nodes[node].stats.weight = max(self.nodes[node].stats.weight + weight, 0.0)
+            node = self.links.links[node].parent
 
-        Else they forget as much as it takes.
+    cdef inline double _last_unused(self) noexcept nogil:
+        """What had no row since this one is no longer used."""
+        return self.rows - self.swap_resistance * self.nodes[ROOT].stats.n_labels
+
+    cdef void _replace(self, int32_t node, int32_t label) noexcept nogil:
+        """Give a label the place of one of a group that is no longer used, if there is one."""
+        cdef Node* group = &self.nodes[node]
+        cdef int32_t k, other, place = 0
+        for k in range(1, group.stats.n_labels):
+            if self.records[group.labels[k]].used < self.records[group.labels[place]].used:
+                place = k
+        other = group.labels[place]
+        if self.records[other].used >= self._last_unused():
+            return
+        forget_label(&group.model, place)
+        group.labels[place] = label
+        self.records[label].group, self.records[label].place = node, place
+        self.records[other].group, self.records[other].place = -1, 0
+        self._add_weight(node, self.records[label].weight - self.records[other].weight)
+        self.n_swaps += 1
+
+    cdef bint _finds_room(self, int32_t* node, size_t size) except -1 nogil:
+        """Whether a group may take so many bytes. Its number may be another one then.
+
+        Where groups are ahead those of the whole tree serve; else groups forget as much as it
+        takes.
         """
-        cdef int32_t turns, in_vain = 0
+        cdef int32_t turns, in_vain = 0, label = self.nodes[node[0]].labels[0]
         cdef size_t used
+        # others are to be given up
+        self.nodes[node[0]].stats.used = self.rows
         if not has_room(size) and not self.is_settled and self.lead > 0.0:
             self._settle()
+        while not has_room(size) and self._swap():
+            pass
         # not if that were most of what is known
         turns = self.links.size if size <= bytes_allowed() // 4 else 0
         while turns and in_vain < MOST_IN_VAIN and not has_room(size):
@@ -910,14 +962,76 @@ cdef class LabelTree(Tree):
             self._forget()
             in_vain = in_vain + 1 if bytes_used() == used else 0
             turns -= 1
+        node[0] = self.records[label].group
         return has_room(size)
 
     cdef void _forget(self) noexcept nogil:
-        """Let the next node, in turn, forget half of its weights: those that hardly learned."""
+        """Give up a group that is no longer used; if none is found, let the next node, in turn,
+        forget half of its weights: those that hardly learned.
+
+        Either way other nodes may have other numbers.
+        """
         cdef int32_t node = self.hand % self.links.size
+        if self._swap():
+            # nodes forget as soon as there was no room for all
+            self.hand = max(self.hand, 1)
+            return
         forget_least(&self.nodes[node].test, FORGOTTEN, self.context.n_columns)
         forget_least(&self.nodes[node].model, FORGOTTEN, self.context.n_columns)
         self.hand = node + 1
+
+    cdef bint _swap(self) noexcept nogil:
+        """Look at a few nodes for a group that is no longer used, and give it up; returns whether
+        there was one.
+
+        That is so once it had no row for `swap_resistance` rows for every label of the tree.
+        """
+        cdef double last_unused = self._last_unused()
+        cdef int32_t i, node, first = <int32_t> fmod(LOOKED_AT * self.rows, self.links.size)
+        for i in range(LOOKED_AT):
+            node = (first + i) % self.links.size
+            # a child of the root stays: without it there would be no tests
+            if (
+                self.links.links[node].left < 0 and self.links.links[node].parent > ROOT
+                and self.nodes[node].stats.used < last_unused
+            ):
+                self._give_up(node)
+                return True
+        return False
+
+    cdef void _give_up(self, int32_t group) noexcept nogil:
+        """Cut out a group; its labels are in none until they come again.
+
+        The last nodes take the numbers that are free.
+        """
+        cdef LabelNode given = self.nodes[group].stats
+        cdef int32_t k, node, parent = self.links.links[group].parent
+        for k in range(given.n_labels):
+            self.records[self.nodes[group].labels[k]].group = -1
+            self.records[self.nodes[group].labels[k]].place = 0
+        self._add_weight(parent, -given.weight)
+        node = parent
+        while node >= 0:
+            self.nodes[node].stats.n_labels -= given.n_labels
+            node = self.links.links[node].parent
+        self.links.detach(group)
+        self._remove(max(group, parent))
+        self._remove(min(group, parent))
+        self.hand = min(self.hand, self.links.size)
+        self.n_swaps += 1
+
+    cdef void _remove(self, int32_t node) noexcept nogil:
+        """Free a node that is cut out; the last one gets its number."""
+        cdef int32_t k, last = self.links.size - 1
+        self._clear(node)
+        free_model(&self.nodes[node].test)
+        if node != last:
+            self.links.renumber(last, node)
+            self.nodes[node] = self.nodes[last]
+            for k in range(self.nodes[node].stats.n_labels if self.nodes[node].labels else 0):
+                self.records[self.nodes[node].labels[k]].group = node
+        memset(&self.nodes[last], 0, sizeof(Node))
+        self.links.size = last
 
     cdef int32_t _nearest_group(self, int32_t label, const Walk* walk) noexcept nogil:
         """The group, of those that a beam found, of the label whose mean is nearest."""
@@ -1083,21 +1197,26 @@ cdef class LabelTree(Tree):
                 for i in range(SKETCH if inverse > 0.0 else 0):
                     direction[i] += side * (inverse * sums[i] - mean[i])
 
-    cdef bint _divide(self, int32_t node) except -1 nogil:
-        """Divide the labels of a group in two; returns whether there was room."""
+    cdef int32_t _divide(self, int32_t node) except -1 nogil:
+        """Divide the labels of a group in two if there is room; returns what number it has then."""
         cdef Placed labels[MOST_CLASSES]
         cdef int32_t places[MOST_CLASSES]
         cdef Node* group = &self.nodes[node]
-        cdef int32_t k, cut, n = group.stats.n_labels, before = self.links.size
+        cdef int32_t k, cut, n = group.stats.n_labels, label = group.labels[0]
         cdef bint by_means
         cdef size_t size = model_bytes(&group.model)
         # a test has one weight where the model has one for every label
         size += size * 2 // record_width(group.model.stride) + 2 * sizeof(Node)
-        if n < 2 or before // 2 >= self.max_splits:
-            return False
+        if n < 2:
+            return node
+        group.stats.used = self.rows
+        if self.links.size // 2 >= self.max_splits and not self._swap():
+            return node
         # sides hardly take more than the group did: for a moment they may use what is for others
-        if not self._finds_room(size):
-            return False
+        node = self.records[label].group
+        if not self._finds_room(&node, size):
+            return node
+        group = &self.nodes[node]
         for k in range(n):
             labels[k].place = k
             labels[k].weight = self.records[group.labels[k]].weight
@@ -1111,10 +1230,10 @@ cdef class LabelTree(Tree):
             cut = self._cut(labels, n)
         for k in range(n):
             places[k] = labels[k].place
-        self._reserve(before + 2)
-        self.links.reserve(before + 2)
+        self._reserve(self.links.size + 2)
+        self.links.reserve(self.links.size + 2)
         self._part(node, places, cut, by_means)
-        return True
+        return node
 
     cdef int32_t _cut(self, const Placed* labels, int32_t n) noexcept nogil:
         """How many of the labels, in their order, go left: so that sides have the same weight."""
@@ -1153,8 +1272,9 @@ cdef class LabelTree(Tree):
         self._move(node, self.links.add(node), places, cut)
         self._move(node, self.links.add(node), &places[cut], n - cut)
         self._clear(node)
+        self.nodes[left].stats.used = self.nodes[right].stats.used = group.stats.used
         group.stats.by_means = by_means
-        group.stats.seen = 0.0
+        group.stats.seen = group.stats.used = 0.0
         self.links.attach(node, left, right)
         return 0
 
@@ -1218,9 +1338,9 @@ cdef class LabelTree(Tree):
                 shares[node] = shares.get(node, 0.0) + walk.groups[i].mass / found
                 node = self.links.links[node].parent
         self._look_at(&parts, row, scratch)
-        # children have higher numbers than their parents
         ways = []
-        for node in sorted(shares):
+        depths = self.links.depths()
+        for node in sorted(shares, key=lambda node: (depths[node], node)):
             score = None
             if self.links.links[node].left >= 0:
                 score = side_score(&self.nodes[node].test, &parts)
@@ -1364,10 +1484,9 @@ cdef class LabelTree(Tree):
             "whole": [self.whole.state()] if self.whole is not None else [],
             "has_groups": bool(self.has_groups),
             "is_settled": bool(self.is_settled),
-            "numbers": np.array([
-                self.lead, self.most_lead, self.differing, self.compared, self.mean_norm, self.rows,
-                self.hand,
-            ]),
+            "lead": self.lead, "most_lead": self.most_lead, "differing": self.differing,
+            "compared": self.compared, "mean_norm": self.mean_norm, "rows": self.rows,
+            "hand": self.hand, "n_swaps": self.n_swaps,
         }
 
     cdef int take_state(self, dict state) except -1:
@@ -1384,10 +1503,10 @@ cdef class LabelTree(Tree):
             self._reserve_sums(n_labels)
             sums = np.ascontiguousarray(state["sums"])
             memcpy(self.sums, &sums[0, 0], n_labels * SKETCH * sizeof(float))
-        *numbers, hand = state["numbers"].tolist()
-        self.lead, self.most_lead, self.differing = numbers[:3]
-        self.compared, self.mean_norm, self.rows = numbers[3:]
-        self.hand = int(hand)
+        self.lead, self.most_lead = state["lead"], state["most_lead"]
+        self.differing, self.compared = state["differing"], state["compared"]
+        self.mean_norm, self.rows = state["mean_norm"], state["rows"]
+        self.hand, self.n_swaps = state["hand"], state["n_swaps"]
         self.has_groups = state["has_groups"]
         self.is_settled = state["is_settled"]
         for i in range(2):
@@ -1413,21 +1532,22 @@ cdef class LabelTree(Tree):
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         nodes, labels, left = state["nodes"], state["labels"], state["links"]["left"]
-        check_links(state["links"])
+        depths = check_links(state["links"])
         require(len(nodes) == len(left), "the number of nodes")
         require(len(labels) == n_outputs, "the number of labels")
         n_sums = len(state["sums"])
         require(n_sums == len(labels) or n_sums == 0 and not state["has_groups"], "the sums")
         require(state["sums"].shape[1] == SKETCH, "the sums of a label")
-        check_finite(nodes, "weight", "seen", at_least=0.0)
+        check_finite(nodes, "weight", "seen", "used", at_least=0.0)
         require(((nodes["by_means"] & ~1) == 0).all(), "how labels were arranged")
         require((nodes["by_means"][left < 0] == 0).all(), "how labels were arranged")
-        check_finite(labels, "weight", "counted", "squares", "norms", at_least=0.0)
+        check_finite(labels, "weight", "counted", "squares", "norms", "used", at_least=0.0)
         check_finite(state["sums"])
-        require(state["numbers"].shape == (7,), "the numbers of the tree")
-        check_finite(state["numbers"])
-        check_finite(state["numbers"][1:], at_least=0.0)
-        require(state["numbers"][6] <= len(nodes), "the node that forgot last")
+        check_finite(np.array([state["lead"]]))
+        for name in ("most_lead", "differing", "compared", "mean_norm", "rows"):
+            check_finite(np.array([state[name]]), at_least=0.0)
+        check_counts(state["hand"], state["n_swaps"])
+        require(state["hand"] <= len(nodes), "the node that forgot last")
         has_groups = state["has_groups"]
         require(state["says"].shape == (2, 2), "what groups and counts have to say")
         check_finite(state["says"])
@@ -1445,7 +1565,7 @@ cdef class LabelTree(Tree):
             self.whole.check_state(whole, n_columns, n_outputs)
         if has_groups:
             require(n_outputs > self.max_classes, "the labels of groups")
-            check_groups(state["links"], nodes["n_labels"], labels, self.max_classes)
+            check_groups(state["links"], depths, nodes["n_labels"], labels, self.max_classes)
         else:
             require(len(nodes) == 1 and (labels["group"] == -1).all(), "the group of a label")
             require(nodes["n_labels"][0] == 0, "the labels of a group")
@@ -1473,7 +1593,7 @@ def check_models(models, nodes, n_columns):
         check_softmax(model, n_columns)
 
 
-def check_groups(links, n_labels, labels, max_classes):
+def check_groups(links, depths, n_labels, labels, max_classes):
     """Check that every label of a group has a place of its own, and what nodes say of their
     number."""
     group, place = labels["group"], labels["place"]
@@ -1488,8 +1608,7 @@ def check_groups(links, n_labels, labels, max_classes):
     places = place[inside][order]
     firsts = np.repeat(np.cumsum(counts) - counts, counts)
     require((places == np.arange(len(places)) - firsts).all(), "the place of a label")
-    # children have higher numbers than their parents
-    for node in range(len(links) - 1, 0, -1):
-        require(links["parent"][node] < node, "the order of the nodes")
+    # from the deepest on; the root is node 0
+    for node in np.argsort(-depths[1:], kind="stable") + 1:
         counts[links["parent"][node]] += counts[node]
     require((counts == n_labels).all(), "the labels below a node")

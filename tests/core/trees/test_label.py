@@ -121,7 +121,33 @@ def test_every_step_equals_the_reference(max_classes, beam, n_subjects):
             np.append(row, 120 + label % n_subjects)
             for row, label in zip(rows, labels, strict=True)
         ]
-    model = LOMTreeClassifier(max_leaf_classes=max_classes, beam=beam)
+    model, reference = compared(rows, labels, max_leaf_classes=max_classes, beam=beam)
+    assert len(reference.nodes) > 50 // max_classes
+    assert any(node.by_means for node in reference.nodes)
+    # small groups are divided before much is known of their labels
+    if max_classes < 16:
+        assert not all(node.by_means for node in reference.nodes if node.left is not None)
+    assert model.n_swaps == 0
+
+
+def test_groups_that_are_no_longer_used_give_their_place_as_in_the_reference():
+    rows, labels = texts(1500, 60, seed=7)
+    # ten new labels every 150 rows, of 20 that come
+    labels = [10 * (i // 150) + label % 20 for i, label in enumerate(labels)]
+    model, reference = compared(
+        rows, labels, max_leaf_classes=4, max_splits=12, swap_resistance=1.5
+    )
+    assert model.n_splits == 12
+    # some of a label, some of a whole group: then others have other numbers
+    assert model.n_swaps > 20
+    links = groups_of(model)["links"]
+    assert (links["parent"] > np.arange(len(links))).any()
+    assert sum(label.group is None for label in reference.labels) > 20
+
+
+def compared(rows, labels, *, max_leaf_classes, beam=4, **params):
+    """A model, and the reference that learned the same, of which every step was the same."""
+    model = LOMTreeClassifier(max_leaf_classes=max_leaf_classes, beam=beam, **params)
     # no two labels are to be equally probable: the reference sums in another order
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=len(rows)).tolist()
     reference, order = None, {}
@@ -135,7 +161,7 @@ def test_every_step_equals_the_reference(max_classes, beam, n_subjects):
             reference.learn_one(values, order[label], weight)
         elif groups_of(model)["has_groups"]:
             reference = ReferenceLabelTree(
-                groups_of(model), columns, max_classes=max_classes, beam=beam
+                groups_of(model), columns, max_classes=max_leaf_classes, beam=beam, **params
             )
         if reference is not None and (i < 30 or i % 25 == 0):
             assert_same(model, reference)
@@ -146,11 +172,7 @@ def test_every_step_equals_the_reference(max_classes, beam, n_subjects):
                     reference.predict_proba_one(values).tolist(), rel=1e-3, abs=1e-5
                 )
     assert model._core.tree.has_groups
-    assert len(reference.nodes) > 50 // max_classes
-    assert any(node.by_means for node in reference.nodes)
-    # small groups are divided before much is known of their labels
-    if max_classes < 16:
-        assert not all(node.by_means for node in reference.nodes if node.left is not None)
+    return model, reference
 
 
 # ------------------------------------------------------------------------------- labels
@@ -369,7 +391,7 @@ def test_where_groups_find_no_room_the_whole_tree_gives_way(max_bytes):
     assert not model._core.tree.is_settled
     n_leaves = model.n_leaves
     model.learn_many(X[750:], labels[750:])
-    # before 5,000 rows were compared
+    # before 10,000 rows were compared
     assert model._core.tree.is_settled
     assert model._core.tree.has_groups
     assert model.n_leaves > n_leaves
@@ -388,7 +410,7 @@ def test_where_memory_is_short_what_hardly_learned_is_forgotten():
         state = groups_of(model)
         assert len(grouped(state)) > 300
         # which node forgot last
-        assert (state["numbers"][5] > 0) == (max_bytes is not None)
+        assert (state["hand"] > 0) == (max_bytes is not None)
         if max_bytes is not None:
             assert model._core.n_bytes <= max_bytes
             for each in (*state["tests"], *state["models"]):
@@ -403,11 +425,39 @@ def test_where_memory_is_short_a_saved_model_goes_on_as_if_it_had_not_been_saved
     model = LOMTreeClassifier(max_leaf_classes=32, max_bytes=2_000_000)
     model.learn_many(X[:4000], labels[:4000])
     again = pickle.loads(pickle.dumps(model))
-    hand = groups_of(model)["numbers"][5]
+    hand = groups_of(model)["hand"]
     for each in (model, again):
         each.learn_many(X[4000:], labels[4000:])
-    assert groups_of(model)["numbers"][5] != hand
+    assert groups_of(model)["hand"] != hand
     assert pickle.dumps(again) == pickle.dumps(model)
+
+
+def test_where_memory_is_short_labels_that_come_later_find_a_place():
+    """Rows are dense, so that nobody else knows a label that is in no group."""
+    rng = np.random.default_rng(3)
+    n = 12_000
+    # ten new labels every 400 rows, of 60 that come
+    y = 10 * (np.arange(n) // 400) + rng.integers(60, size=n)
+    X = 3.0 * rng.normal(size=(y.max() + 1, 16))[y] + rng.normal(size=(n, 16))
+    errors = {}
+    for max_bytes, swap_resistance in ((None, 4.0), (600_000, 4.0), (600_000, 1e12)):
+        model = LOMTreeClassifier(
+            max_leaf_classes=32, max_bytes=max_bytes, swap_resistance=swap_resistance
+        )
+        said = np.array(model.test_then_learn_many(X, y))
+        errors[max_bytes, swap_resistance] = (said[-4000:] != y[-4000:]).mean()
+        assert (model.n_swaps > 0) == (max_bytes is not None and swap_resistance == 4.0)
+    assert errors[600_000, 4.0] < errors[None, 4.0] + 0.02
+    # else they find none
+    assert errors[600_000, 1e12] > 0.9
+    # what was given up joins again, after four rows, when it comes back
+    label = int(y[:400].max())
+    model = LOMTreeClassifier(max_leaf_classes=32, max_bytes=600_000)
+    model.learn_many(X, y)
+    assert groups_of(model)["labels"]["group"][pd.unique(y).tolist().index(label)] == -1
+    again = (y == label).nonzero()[0]
+    model.learn_many(X[again], y[again])
+    assert model.predict_one(dict(enumerate(X[again[0]]))) == label
 
 
 def test_too_little_memory_is_a_bound_not_an_end():
@@ -439,7 +489,7 @@ def test_where_regions_have_few_labels_the_whole_tree_goes_on():
 
 
 def test_where_labels_have_words_of_their_own_groups_win():
-    rows, labels = texts(5600, 100, seed=17)
+    rows, labels = texts(10_600, 100, seed=17)
     model = LOMTreeClassifier(max_leaf_classes=8)
     model.learn_many(as_csr(rows), labels)
     assert model._core.tree.is_settled
@@ -514,9 +564,11 @@ def damaged(state):
         ("models", tree["models"] + tree["models"][:1]),
         ("has_groups", False),
         ("is_settled", not tree["is_settled"]),
-        ("numbers", tree["numbers"][:-1]),
-        ("numbers", np.full(6, math.nan)),
-        ("numbers", np.append(tree["numbers"][:-1], n_nodes + 1)),
+        ("lead", math.nan),
+        ("most_lead", -1.0),
+        ("rows", math.inf),
+        ("hand", n_nodes + 1),
+        ("n_swaps", -1),
         ("sums", tree["sums"][:-1]),
         ("sums", tree["sums"][:, :-1]),
         ("sums", tree["sums"] * np.float32(math.nan)),
