@@ -206,7 +206,8 @@ cdef class Ensemble(Tree):
         return 0
 
     cdef list room(self):
-        """The share of every member in what all may take: half is for those that are pools."""
+        """The share of every member in what all may take, at first: half is for those that are pools.
+        """
         cdef Py_ssize_t m, n_pools = 0
         for m in range(self.n_members):
             n_pools += self.is_pool[m]
@@ -217,15 +218,22 @@ cdef class Ensemble(Tree):
             for m in range(self.n_members)
         ]
 
+    cdef list shares(self):
+        """What that share is now."""
+        return self.room()
+
     cdef int bound(self, object bytes) except -1:
         cdef Tree member
         self.label_bytes = 0
-        for member, ledger, share in zip(self.members, self.budgets, self.room()):
+        for member, ledger, share, first_share in zip(
+            self.members, self.budgets, self.shares(), self.room()
+        ):
             part = None if bytes is None else int(share * bytes)
             ledger.limit(part)
             member.bound(part)
-            # labels go to all members: there is room for as many as all of them have room for
-            self.label_bytes = max(self.label_bytes, <size_t> (member.label_bytes / share))
+            # Labels go to all members: there is room for as many as all of them have room for. That
+            # is not to change as shares do.
+            self.label_bytes = max(self.label_bytes, <size_t> (member.label_bytes / first_share))
         return 0
 
     cdef Crew crew(self, int32_t n_threads):

@@ -2,7 +2,7 @@
 
 cimport cython
 from libc.math cimport fabs, log, sqrt
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
@@ -13,14 +13,28 @@ from streamtree._core.kernels.pooling cimport (
     Say, in_deviations, move_exponent, move_weight, share_out, slope_of, take_logs,
 )
 from streamtree._core.leaves.explanation cimport Explanation
+from streamtree._core.store.budget cimport Budget
 from streamtree._core.store.memory cimport zeroed
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 
 import numpy as np
 
-from streamtree._core.store.state import check_finite, require
+from streamtree._core.store.state import check_counts, check_finite, require
 
 
+cdef enum:
+    # rows before memory is shared out anew for the first time
+    FIRST_SHARING = 256
+    # and then as often as a model has grown by one part of so many
+    GROWN = 4
+    # A member that takes one part of so many of its share is short of memory.
+    SHORT = 2
+    # One that is not keeps so many times what it takes, and at least one part of so many of all.
+    KEPT = 4
+    LEAST_KEPT = 32
+
+# added to what a member has to say, when those that are short of memory are to get more
+cdef double LEAST_WORTH = 0.05
 # a probability nearer to 0 or 1 counts as this far
 cdef double LEAST_ODDS = 1e-12
 
@@ -42,6 +56,10 @@ cdef class _Pool(Ensemble):
 
     cdef Say* says
     cdef double rate
+    cdef list shares_now        # of the members in what all may take
+    cdef object bytes           # that all may take; None: there is no bound
+    cdef int64_t rows           # learned
+    cdef int64_t next_sharing   # the number of rows at which memory is shared out anew
 
     def __cinit__(self, list members, list weights, double rate, Exchange exchange=None):
         cdef Py_ssize_t m
@@ -50,6 +68,8 @@ cdef class _Pool(Ensemble):
             self.says[m].weight = weights[m]
         self.rate = rate
         self.is_judged = True
+        self.shares_now = self.room()
+        self.next_sharing = FIRST_SHARING
 
     def __dealloc__(self):
         free(self.says)
@@ -58,6 +78,63 @@ cdef class _Pool(Ensemble):
     def weights(self):
         """How much every member has to say."""
         return [self.says[m].weight for m in range(self.n_members)]
+
+    cdef list shares(self):
+        return self.shares_now
+
+    cdef int bound(self, object bytes) except -1:
+        self.bytes = bytes
+        return Ensemble.bound(self, bytes)
+
+    cdef int begin(self, const Row* row, const Example* example, Scratch* scratch,
+                   bint is_shared) except -1 nogil:
+        if self.rows == self.next_sharing:
+            # what members elsewhere take is not known here
+            if self.exchange is None:
+                with gil:
+                    self._share_out()
+            self.next_sharing += self.rows // GROWN
+        self.rows += 1
+        return Ensemble.begin(self, row, example, scratch, is_shared)
+
+    cdef int _share_out(self) except -1:
+        """Let members that are short of memory have what the others do not need, more to those that
+        have more to say. Nobody's share is less than what it takes."""
+        cdef Py_ssize_t m
+        cdef double free, spare, worth
+        if self.bytes is None:
+            return 0
+        takes = [taken / <double> self.bytes for taken in self.taken]
+        short = [SHORT * taken > share for taken, share in zip(takes, self.shares_now)]
+        if not any(short):
+            return 0
+        kept = [
+            taken if is_short else max(KEPT * taken, 1.0 / LEAST_KEPT)
+            for taken, is_short in zip(takes, short)
+        ]
+        free, spare = 1.0 - sum(kept), sum(kept) - sum(takes)
+        if free < -spare:
+            return 0
+        if free < 0.0:
+            kept = [
+                taken + (1.0 + free / spare) * (most - taken) for taken, most in zip(takes, kept)
+            ]
+            free = 0.0
+        worths = [
+            is_short * (LEAST_WORTH + max(self.says[m].weight, 0.0))
+            for m, is_short in enumerate(short)
+        ]
+        worth = sum(worths)
+        self.shares_now = [most + free * part / worth for most, part in zip(kept, worths)]
+        return self.bound(self.bytes)
+
+    @property
+    def taken(self):
+        """The bytes that every member has taken."""
+        return [
+            (<Budget> self.ledgers[m]).used() + self.member(m).learned_bytes()
+            for m in range(self.n_members)
+        ]
 
     cdef void pool_all(self, Scratch* scratch) noexcept nogil:
         if self.exchange is not None:
@@ -93,13 +170,18 @@ cdef class _Pool(Ensemble):
         view = says
         for m in range(self.n_members):
             view[m] = self.says[m]
-        return {"says": says}
+        return {
+            "says": says, "shares": np.array(self.shares_now), "rows": self.rows,
+            "next_sharing": self.next_sharing,
+        }
 
     cdef int take_own_state(self, dict state) except -1:
         cdef const Say[::1] view = state["says"]
         cdef Py_ssize_t m
         for m in range(self.n_members):
             self.says[m] = view[m]
+        self.shares_now = state["shares"].tolist()
+        self.rows, self.next_sharing = state["rows"], state["next_sharing"]
         return 0
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
@@ -108,6 +190,10 @@ cdef class _Pool(Ensemble):
         require(len(state["says"]) == self.n_members, "the number of members")
         check_finite(state["says"], "weight")
         check_finite(state["says"], "squares", at_least=0.0)
+        require(len(state["shares"]) == self.n_members, "the number of members")
+        check_finite(state["shares"], at_least=0.0)
+        require(sum(state["shares"]) < 1.001, "the shares of the members")
+        check_counts(state["rows"], state["next_sharing"])
 
 
 def pooled(kind, dict makers, list weights, double rate, exchange=None):

@@ -12,7 +12,9 @@ from libc.string cimport memset
 
 from streamtree._core.kernels.shrinkage cimport Shrinkage, admit, is_to_judge, judge, shrunken
 from streamtree._core.leaves.explanation cimport Explanation
-from streamtree._core.store.budget cimport Budget, Ledger, begin_counting, end_counting
+from streamtree._core.store.budget cimport (
+    Budget, Ledger, begin_counting, count_for_nobody, end_counting,
+)
 from streamtree._core.stream.crew cimport Crew, Post, add
 from streamtree._core.stream.intake cimport DictRows, Intake, Workspace, as_dict
 from streamtree._core.stream.keptrows cimport KeptRows
@@ -145,6 +147,15 @@ cdef int predict_blocks(Predictions self, int32_t job, int32_t thread) except -1
 
 
 ctypedef int (*Quiet)(Predictions, int32_t, int32_t) noexcept nogil
+
+
+cdef Tree new_tree(make_tree):
+    """A tree that begins amid learning, with as little memory of its own as the first one had."""
+    cdef Ledger* before = count_for_nobody()
+    try:
+        return make_tree()
+    finally:
+        end_counting(before)
 
 
 cdef class Learner:
@@ -751,7 +762,7 @@ cdef class Classifier(Learner):
                 self.grow_rows(rows, names, first_rows, self._numbered(labels, weights, False))
             except BaseException:
                 self.intake.labels.undo()
-                self.forget(make_tree())
+                self.forget(new_tree(make_tree))
                 raise
         finally:
             self.end_learning()
@@ -944,7 +955,7 @@ cdef class Regressor(Learner):
     cdef int _start_again(self) except -1:
         """Learn with another tree from now on."""
         cdef int32_t i
-        cdef Tree tree = self._make_tree()
+        cdef Tree tree = new_tree(self._make_tree)
         shrinkage = np.zeros(self.intake.context.n_targets, dtype=SHRINKAGE)
         if self._settings:
             tree.configure(**self._settings)
@@ -1105,7 +1116,7 @@ cdef class Regressor(Learner):
         try:
             self.grow_rows(rows, names, first_rows, Examples(None, y, weights))
         except BaseException:
-            self.forget(make_tree())
+            self.forget(new_tree(make_tree))
             raise
         finally:
             self.end_learning()

@@ -588,7 +588,7 @@ cdef class HistogramLeaves(LeafModels):
         return {
             "columns": columns[order],
             "records": np.ascontiguousarray(records[np.append(0, order + 1)]),
-            "scores": np.array([model.scores[i] for i in range(3)]),
+            "scores": np.array([model.scores[i] for i in range(3)]), "width": model.width,
         }
 
     cdef int take_state(self, dict state) except -1:
@@ -614,7 +614,8 @@ cdef class HistogramLeaves(LeafModels):
             i = 0 if not columns else 4
             while i < len(columns):
                 i *= 2
-            self.resize(model, i, model.width)
+            # the statistics may have room for more outputs than the model has yet
+            self.resize(model, i, min(<int32_t> part["width"], model.width))
             for column in columns:
                 add_column(model, column)
             for i in range(model.n + 1):
@@ -633,7 +634,7 @@ cdef class HistogramLeaves(LeafModels):
         for part in state["models"]:
             check_same_kind(part, {
                 "node": 0, "columns": np.empty(0, np.int32), "records": np.empty((0, 0, 0)),
-                "scores": np.empty(0),
+                "scores": np.empty(0), "width": 0,
             })
             columns, records, scores = part["columns"], part["records"], part["scores"]
             require(0 <= part["node"] < n_nodes and part["node"] not in nodes, "a leaf's node")
@@ -642,6 +643,7 @@ cdef class HistogramLeaves(LeafModels):
             require(((columns >= 0) & (columns < n_columns)).all(), "a column of a leaf")
             require(records.shape[:2] == (len(columns) + 1, 2), "a leaf's linear model")
             require(scores.shape == (3,), "the scores of a leaf")
+            require(self.has_linear <= part["width"] <= MAX_MODELLED, "the outputs of a leaf")
             check_finite(records)
             check_finite(records[:, 1], at_least=0.0)
             check_finite(scores)

@@ -36,6 +36,7 @@ cdef inline int64_t spacious(int64_t n) noexcept nogil:
 
 
 cdef Ledger* begin_counting(Budget budget) noexcept nogil
+cdef Ledger* count_for_nobody() noexcept nogil
 cdef void end_counting(Ledger* before) noexcept nogil
 cdef void* counted(void* block, size_t size) except NULL nogil
 cdef void count_as(void* block, size_t size) noexcept nogil

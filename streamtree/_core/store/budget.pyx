@@ -69,6 +69,14 @@ cdef Ledger* begin_counting(Budget budget) noexcept nogil:
     return before
 
 
+cdef Ledger* count_for_nobody() noexcept nogil:
+    """Let new blocks of this thread be nobody's, until they are enlarged in a model's name."""
+    global present
+    cdef Ledger* before = <Ledger*> present
+    present = NULL
+    return before
+
+
 cdef void end_counting(Ledger* before) noexcept nogil:
     global present
     present = before

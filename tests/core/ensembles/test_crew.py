@@ -27,7 +27,8 @@ REGRESSORS = ["SoftTreeRegressor", "NonGreedyTreeRegressor", "SelfTerminatingTre
 
 
 def tree_of(name):
-    return getattr(streamtree, name)()._core.tree
+    # one that has not learned, for another model
+    return getattr(streamtree, name)()._tree_maker()()
 
 
 def trees(n=10, has_numbers=False):
