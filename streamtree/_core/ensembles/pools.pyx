@@ -13,7 +13,7 @@ from streamtree._core.kernels.pooling cimport (
     Say, in_deviations, move_exponent, move_weight, share_out, slope_of, take_logs,
 )
 from streamtree._core.leaves.explanation cimport Explanation
-from streamtree._core.store.budget cimport Budget
+from streamtree._core.store.budget cimport Budget, Ledger
 from streamtree._core.store.memory cimport zeroed
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 
@@ -27,10 +27,12 @@ cdef enum:
     FIRST_SHARING = 256
     # and then as often as a model has grown by one part of so many
     GROWN = 4
-    # A member that takes one part of so many of its share is short of memory.
-    SHORT = 2
-    # One that is not keeps so many times what it takes, and at least one part of so many of all.
-    KEPT = 4
+    # A member that takes one part of so many of its share is short of memory, and so is one that
+    # asked for more than there is. One that is not keeps so many times what it takes.
+    HEADROOM = 2
+    # of one whose members have a window: that takes no more than half, and trees grow twice
+    HEADROOM_OF_POOLS = 4
+    # and at least one part of so many of all
     LEAST_KEPT = 32
 
 # added to what a member has to say, when those that are short of memory are to get more
@@ -105,19 +107,29 @@ cdef class _Pool(Ensemble):
         if self.bytes is None:
             return 0
         takes = [taken / <double> self.bytes for taken in self.taken]
-        short = [SHORT * taken > share for taken, share in zip(takes, self.shares_now)]
+        pools = [isinstance(member, Ensemble) for member in self.members]
+        most = [
+            taken * (HEADROOM_OF_POOLS if is_pool else HEADROOM)
+            for taken, is_pool in zip(takes, pools)
+        ]
+        short = [
+            self.ledger(m).was_refused or most[m] > self.shares_now[m]
+            for m in range(self.n_members)
+        ]
         if not any(short):
             return 0
+        for m in range(self.n_members):
+            self.ledger(m).was_refused = False
         kept = [
-            taken if is_short else max(KEPT * taken, 1.0 / LEAST_KEPT)
-            for taken, is_short in zip(takes, short)
+            takes[m] if short[m] else max(most[m], 1.0 / LEAST_KEPT)
+            for m in range(self.n_members)
         ]
         free, spare = 1.0 - sum(kept), sum(kept) - sum(takes)
         if free < -spare:
             return 0
         if free < 0.0:
             kept = [
-                taken + (1.0 + free / spare) * (most - taken) for taken, most in zip(takes, kept)
+                taken + (1.0 + free / spare) * (part - taken) for taken, part in zip(takes, kept)
             ]
             free = 0.0
         worths = [
@@ -125,15 +137,17 @@ cdef class _Pool(Ensemble):
             for m, is_short in enumerate(short)
         ]
         worth = sum(worths)
-        self.shares_now = [most + free * part / worth for most, part in zip(kept, worths)]
+        self.shares_now = [part + free * more / worth for part, more in zip(kept, worths)]
         return self.bound(self.bytes)
+
+    cdef Ledger* ledger(self, Py_ssize_t m) noexcept:
+        return (<Budget> self.ledgers[m]).ledger
 
     @property
     def taken(self):
         """The bytes that every member has taken."""
         return [
-            (<Budget> self.ledgers[m]).used() + self.member(m).learned_bytes()
-            for m in range(self.n_members)
+            self.ledger(m).used + self.member(m).learned_bytes() for m in range(self.n_members)
         ]
 
     cdef void pool_all(self, Scratch* scratch) noexcept nogil:
@@ -173,6 +187,9 @@ cdef class _Pool(Ensemble):
         return {
             "says": says, "shares": np.array(self.shares_now), "rows": self.rows,
             "next_sharing": self.next_sharing,
+            "refused": np.array(
+                [bool(self.ledger(m).was_refused) for m in range(self.n_members)]
+            ),
         }
 
     cdef int take_own_state(self, dict state) except -1:
@@ -182,6 +199,8 @@ cdef class _Pool(Ensemble):
             self.says[m] = view[m]
         self.shares_now = state["shares"].tolist()
         self.rows, self.next_sharing = state["rows"], state["next_sharing"]
+        for m in range(self.n_members):
+            self.ledger(m).was_refused = bool(state["refused"][m])
         return 0
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
@@ -190,7 +209,8 @@ cdef class _Pool(Ensemble):
         require(len(state["says"]) == self.n_members, "the number of members")
         check_finite(state["says"], "weight")
         check_finite(state["says"], "squares", at_least=0.0)
-        require(len(state["shares"]) == self.n_members, "the number of members")
+        for name in ("shares", "refused"):
+            require(len(state[name]) == self.n_members, "the number of members")
         check_finite(state["shares"], at_least=0.0)
         require(sum(state["shares"]) < 1.001, "the shares of the members")
         check_counts(state["rows"], state["next_sharing"])

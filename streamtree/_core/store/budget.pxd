@@ -19,6 +19,7 @@ cdef struct Ledger:
     size_t limit            # of them; no number is too large where there is no bound
     int64_t n_blocks
     bint is_orphan          # its Budget is gone, some blocks are not
+    bint was_refused        # it asked for more than it may take
 
 
 cdef class Budget:

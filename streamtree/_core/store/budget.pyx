@@ -192,16 +192,24 @@ cdef size_t bytes_allowed() noexcept nogil:
     return <size_t> -1 if ledger == NULL else ledger.limit
 
 
+cdef inline bint is_within(size_t size, size_t limit) noexcept nogil:
+    """Whether so many bytes more keep a limit; if not, that is noted."""
+    cdef Ledger* ledger = <Ledger*> present
+    cdef size_t used = bytes_used()
+    if used <= limit and size <= limit - used:
+        return True
+    ledger.was_refused = True
+    return False
+
+
 cdef bint has_room(size_t size) noexcept nogil:
     """Whether it may take so many bytes more."""
-    cdef size_t used = bytes_used(), limit = bytes_allowed()
-    return used <= limit and size <= limit - used
+    return is_within(size, bytes_allowed())
 
 
 cdef bint may_grow(size_t size) noexcept nogil:
     """The same of new nodes, which are to leave room for what others have still to learn."""
-    cdef size_t used = bytes_used(), limit = bytes_allowed() // 8 * PARTS_TO_GROW
-    return used <= limit and size <= limit - used
+    return is_within(size, bytes_allowed() // 8 * PARTS_TO_GROW)
 
 
 cdef bint may_take_rare() noexcept nogil:
