@@ -4,7 +4,7 @@
 
 `words` is the next word of a text, `sets` data sets of 20 to 3,700 labels, `growth` made streams
 of 100 to 100,000 labels, `orders` the same labels in other orders of arrival, `arrivals` labels
-that come one after the other. Times are processor
+that come one after the other, `turnover` labels that come and go. Times are processor
 time, one pass, learners one after the other; VW reads caches that are made outside the clock. What
 is not installed is left out. The data sets are looked for in $STREAMTREE_DATA.
 """
@@ -290,7 +290,40 @@ def arrivals(run: Run) -> None:
     run.report.goal("one more pass within two points of shuffled", f"{apart:.2%}", apart <= 0.02)
 
 
-SECTIONS = {section.__name__: section for section in (words, sets, growth, orders, arrivals)}
+def turnover(run: Run) -> None:
+    """Ten new labels every 1,000 rows, of 300 that come: dense rows, which groups alone know."""
+    n = 300_000
+    run.report.begin("turnover", f"ten new labels every 1,000 rows, of 300 that come, {n:,} rows")
+    rng = np.random.default_rng(3)
+    y = 10 * (np.arange(n) // 1000) + rng.integers(300, size=n)
+    clusters = rng.normal(size=(y.max() // 10 + 1, 64))
+    means = 2.0 * clusters[np.arange(y.max() + 1) // 10] + rng.normal(size=(y.max() + 1, 64))
+    X = means[y] + rng.normal(size=(n, 64))
+    rows, errors = [], {}
+    for name, params in {
+        "no bound": {"max_bytes": None},
+        "10 MB": {"max_bytes": 10_000_000},
+        "10 MB, without swaps": {"max_bytes": 10_000_000, "swap_resistance": 1e12},
+        "20 splits": {"max_bytes": None, "max_splits": 20},
+    }.items():
+        model = LOMTreeClassifier(**params)
+        said = model.test_then_learn_many(X, y)
+        parts = [error_rate(said[i : i + 60_000], y[i : i + 60_000]) for i in range(0, n, 60_000)]
+        errors[name] = parts[-1]
+        rows.append(
+            [name, *(f"{error:.1%}" for error in parts), str(model.n_swaps),
+             megabytes(memory_of(model))]
+        )
+    header = [f"to {60 * (i + 1)},000" for i in range(5)]
+    run.report.table(["", *header, "swaps", "MB"], rows)
+    apart = errors["10 MB"] - errors["no bound"]
+    run.report.goal("10 MB within two points of no bound", f"{apart:.2%}", apart <= 0.02)
+
+
+SECTIONS = {
+    section.__name__: section
+    for section in (words, sets, growth, orders, arrivals, turnover)
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

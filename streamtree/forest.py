@@ -392,10 +392,11 @@ class ForestClassifier(_Forest, StreamClassifier):
         follow changes faster.
     max_bytes
         At least 262144, or None for any number: the bytes that the forest may take in all, with
-        names, labels and what its members have learned; not with room for the row at hand. When
-        they run short, members grow no more, each in its own way. New names then share a few
-        columns, which `learn_one` warns of long before, and a label that finds no room is refused
-        with a ValueError. The trees of `"non_greedy"` take half a megabyte to begin with.
+        names, labels and what its members have learned; not with room for the row at hand. Members
+        that run short get what others do not need. When all run short, they grow no more, each in
+        its own way. New names then share a few columns, which `learn_one` warns of long before,
+        and a label that finds no room is refused with a ValueError. The trees of `"non_greedy"`
+        take half a megabyte to begin with.
     seed
         An integer from 0 to 2**64 - 1: which candidates the randomised trees try, and the seed of
         the families that have one. None is as good as 0: the model is deterministic either way.

@@ -56,7 +56,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
     depth stays below 2 log2(classes) in any order.
 
     Where regions have few labels each, as on a map, a tree that splits at thresholds is better than
-    groups. So the tree of the first labels goes on beside the groups until 5,000 to 50,000 rows
+    groups. So the tree of the first labels goes on beside the groups until 10,000 to 50,000 rows
     have shown which of the two predicts better; then the other is dropped. Without room for both
     in `max_bytes` at the start, groups go on alone; later, as soon as they are ahead.
 

@@ -55,11 +55,17 @@ def check_batch_answers(model, X):
         assert np.isfinite(np.asarray(said, dtype=np.float64)).all(), said
 
 
-def check_state(model, *, on_disk=False):
-    """Its own check accepts the state of a model, and what comes back is the same model."""
+def check_state(model, *, on_disk=False, had_shortage=False):
+    """Its own check accepts the state of a model, and what comes back is the same model.
+
+    It takes as many bytes, unless a request for memory has failed.
+    """
     model._new_core().check_state(model.snapshot())
     whole = pickle.dumps(model)
-    assert pickle.dumps(pickle.loads(whole)) == whole, "a copy is not the same"
+    copy = pickle.loads(whole)
+    assert pickle.dumps(copy) == whole, "a copy is not the same"
+    taken = [each._core.learned_bytes for each in (model, copy)]
+    assert had_shortage or taken[0] == taken[1], f"a copy takes {taken[1]} bytes, not {taken[0]}"
     if on_disk:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "some.model"

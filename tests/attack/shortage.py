@@ -92,7 +92,7 @@ def attack(estimator, seed, fail_after):
             call()
         except MemoryError:
             fail_after(-1)
-            check_state(model)
+            check_state(model, had_shortage=True)
             count += 1
         except ValueError as error:
             # some kinds of trees know two labels only

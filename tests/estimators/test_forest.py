@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from attack.files import closed, opened
 from river import base, checks
+from scipy import sparse
 from support.estimators import TREES, as_batch, learned, stream_of, targets_of
 from support.streams import changing_rows
 
@@ -356,3 +357,50 @@ def test_threads_leave_the_very_same_forest(make):
     for n_jobs in (0, -2, 1.5):
         with pytest.raises((ValueError, TypeError), match="n_jobs"):
             several.n_jobs = n_jobs
+
+
+# ----------------------------------------------------------------------------------- memory
+
+
+def text_of_topics(n, n_topics=20, n_words=2000):
+    """Rows of 20 words, 6 of them of the topic: additive models know it if they have room."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(n_topics, size=n)
+    own = rng.integers(n_words, size=(n_topics, 60))
+    chosen = np.take_along_axis(own[y], rng.integers(60, size=(n, 6)), axis=1)
+    words = np.hstack([chosen, rng.integers(n_words, size=(n, 14))])
+    X = sparse.csr_array((np.ones(words.size), words.ravel(), np.arange(0, words.size + 1, 20)))
+    X.resize(n, n_words)
+    X.sum_duplicates()
+    return X, y
+
+
+def test_a_member_that_is_short_of_memory_gets_what_others_do_not_need():
+    """The shares that members begin with let .77 be right."""
+    X, y = text_of_topics(5000)
+    forest = ForestClassifier(max_bytes=8_000_000)
+    said = np.array(forest.test_then_learn_many(X, y))
+    assert (said[2500:] == y[2500:]).mean() > 0.97
+    shares = forest.snapshot()["tree"]["shares"]
+    assert shares.sum() <= 1.0 + 1e-9
+    tree_bytes = 5 / 8 * 8_000_000
+    for share, taken in zip(shares, forest._core.tree.taken, strict=True):
+        assert taken <= share * tree_bytes
+    assert forest._core.n_bytes <= 8_000_000
+
+
+@forests
+def test_how_memory_is_shared_out_is_part_of_a_model(estimator):
+    X, y = text_of_topics(1800)
+    one, other = (estimator(n_trees=3, max_bytes=2_000_000) for _ in range(2))
+    for start in range(0, 1800, 300):
+        part = slice(start, start + 300)
+        for model in (one, other):
+            model.learn_many(X[part], y[part])
+        # blocks of a copy are those of the original: so it shares out the same
+        taken = other._core.tree.taken
+        other = pickle.loads(pickle.dumps(other))
+        assert other._core.tree.taken == taken
+    fresh = estimator(n_trees=3, max_bytes=2_000_000)
+    assert (one.snapshot()["tree"]["shares"] != fresh.snapshot()["tree"]["shares"]).any()
+    assert pickle.dumps(other) == pickle.dumps(one)

@@ -206,8 +206,7 @@ cdef class Ensemble(Tree):
         return 0
 
     cdef list room(self):
-        """The share of every member in what all may take, at first: half is for those that are pools.
-        """
+        """The first share of every member in what all may take: half is for those that are pools."""
         cdef Py_ssize_t m, n_pools = 0
         for m in range(self.n_members):
             n_pools += self.is_pool[m]

@@ -36,7 +36,7 @@ cdef enum:
     LEAST_KEPT = 32
 
 # added to what a member has to say, when those that are short of memory are to get more
-cdef double LEAST_WORTH = 0.05
+cdef double LEAST_WORTH = 0.25
 # a probability nearer to 0 or 1 counts as this far
 cdef double LEAST_ODDS = 1e-12
 
@@ -103,7 +103,7 @@ cdef class _Pool(Ensemble):
         """Let members that are short of memory have what the others do not need, more to those that
         have more to say. Nobody's share is less than what it takes."""
         cdef Py_ssize_t m
-        cdef double free, spare, worth
+        cdef double left, spare, worth
         if self.bytes is None:
             return 0
         takes = [taken / <double> self.bytes for taken in self.taken]
@@ -124,20 +124,20 @@ cdef class _Pool(Ensemble):
             takes[m] if short[m] else max(most[m], 1.0 / LEAST_KEPT)
             for m in range(self.n_members)
         ]
-        free, spare = 1.0 - sum(kept), sum(kept) - sum(takes)
-        if free < -spare:
+        left, spare = 1.0 - sum(kept), sum(kept) - sum(takes)
+        if left < -spare:
             return 0
-        if free < 0.0:
+        if left < 0.0:
             kept = [
-                taken + (1.0 + free / spare) * (part - taken) for taken, part in zip(takes, kept)
+                taken + (1.0 + left / spare) * (part - taken) for taken, part in zip(takes, kept)
             ]
-            free = 0.0
+            left = 0.0
         worths = [
             is_short * (LEAST_WORTH + max(self.says[m].weight, 0.0))
             for m, is_short in enumerate(short)
         ]
         worth = sum(worths)
-        self.shares_now = [part + free * more / worth for part, more in zip(kept, worths)]
+        self.shares_now = [part + left * more / worth for part, more in zip(kept, worths)]
         return self.bound(self.bytes)
 
     cdef Ledger* ledger(self, Py_ssize_t m) noexcept:
@@ -188,7 +188,7 @@ cdef class _Pool(Ensemble):
             "says": says, "shares": np.array(self.shares_now), "rows": self.rows,
             "next_sharing": self.next_sharing,
             "refused": np.array(
-                [bool(self.ledger(m).was_refused) for m in range(self.n_members)]
+                [self.ledger(m).was_refused for m in range(self.n_members)], dtype=np.int8
             ),
         }
 
@@ -211,6 +211,7 @@ cdef class _Pool(Ensemble):
         check_finite(state["says"], "squares", at_least=0.0)
         for name in ("shares", "refused"):
             require(len(state[name]) == self.n_members, "the number of members")
+        require(((state["refused"] & ~1) == 0).all(), "whether a member asked for more")
         check_finite(state["shares"], at_least=0.0)
         require(sum(state["shares"]) < 1.001, "the shares of the members")
         check_counts(state["rows"], state["next_sharing"])

@@ -34,7 +34,7 @@ cdef enum:
     LONGEST = 8             # times as long as the first: no round is longer
     # classes from which all rounds are as long as the first: each tries another contrast, and most
     # contrasts of many classes show little
-    MANY_CLASSES = 16
+    MANY_CLASSES = 128
     GRACE_PERIODS = 7       # between two looks
     # As many tests the candidates of a round are worth: their rows overlap. On noise (60 trees of
     # 4,000 rows, 6 and 20 normal columns, 40 of 0 and 1) this keeps to a level of 0.3.

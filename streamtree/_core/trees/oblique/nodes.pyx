@@ -13,6 +13,7 @@ from streamtree._core.store.budget cimport (
 )
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport TableExport, import_table, table_free
+from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport PLAIN, STANDARD, Example, Prediction, Row, Scratch, View
 from streamtree._core.trees.tree cimport Tree
 
@@ -47,7 +48,11 @@ cdef class ObliqueNodes(Tree):
         self.depth = depth
         self.batch_size = batch_size
         self.momentum = momentum
-        self.plant()
+
+    cdef int bind(self, Context context) except -1:
+        Tree.bind(self, context)
+        # from here on what it takes is counted
+        return self.plant() if self.capacity == 0 else 0
 
     def __dealloc__(self):
         self._free_nodes()

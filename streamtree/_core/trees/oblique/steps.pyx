@@ -544,7 +544,8 @@ cdef class ObliqueSteps(ObliqueNodes):
         self.in_batch = state["in_batch"]
         for node in state["touched"]:
             self._touch(node)
-        return self.reserve_steps()
+        # the first example asks for it
+        return self.reserve_steps() if self.n_learned else 0
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         ObliqueNodes.check_state(self, state, n_columns, n_outputs)

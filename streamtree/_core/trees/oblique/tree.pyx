@@ -63,6 +63,7 @@ cdef class ObliqueTree(ObliqueSteps):
         if self.warm_up.is_due():
             with gil:
                 self.warm_up.build(self)
+            self.reserve_steps()
         return 0
 
     cdef object examine(self, const Row* row, const Example* example, Scratch* scratch):
