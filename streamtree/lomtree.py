@@ -317,7 +317,8 @@ class LOMTreeClassifier(StreamTreeClassifier):
 
     @property
     def n_swaps(self) -> int:
-        """How often a leaf was recycled to split another one, or a group was given up."""
+        """How often a leaf was recycled to split another one; with groups, how often one that was no
+        longer used was given up, or the place of a label."""
         return int(self._core.tree.n_swaps)
 
     @property

@@ -23,7 +23,7 @@ LEAST_ERROR = 0.1
 GROUPS_SAY, COUNTS_SAY = 0.5, 0.6
 SAY_RATE = 0.05
 JUDGED = 32
-LEAST_EXAMPLES = 4
+LEAST_EXAMPLES, LEAST_UNCOUNTED = 4, 2
 LOOKED_AT = 8
 LEAST_OF_GROUPS, MOST_OF_COUNTS = 0.25, 1.0
 LEAST_SHARE = 1e-9
@@ -176,8 +176,8 @@ class ReferenceLabelTree:
         self.count(row, label, w)
         self.counts.learn(row, number, w)
         label.used = self.rows
-        few = label.counted**2 < LEAST_EXAMPLES * label.squares
-        if label.group is None and not (few and self.counts.columns.get(number)):
+        least = LEAST_EXAMPLES if self.counts.columns.get(number) else LEAST_UNCOUNTED
+        if label.group is None and label.counted**2 >= least * label.squares:
             self.join(row, number)
         label.weight += w
         if label.group is None:

@@ -72,6 +72,8 @@ cdef enum:
     JUDGED = 32
     # examples of a label before it joins a group: from fewer, groups learn next to nothing
     LEAST_EXAMPLES = 4
+    # the same of one that counts do not know
+    LEAST_UNCOUNTED = 2
     # bytes of a label: its record, its mean, and weights for a few columns
     LABEL_BYTES = 480
     # Groups take less of labels that come once: so many bytes for each have to be there.
@@ -296,7 +298,7 @@ cdef class LabelTree(Tree):
     cdef int32_t beam
     cdef Py_ssize_t max_splits
     cdef double swap_resistance
-    cdef readonly Py_ssize_t n_swaps    # groups that were given up
+    cdef readonly Py_ssize_t n_swaps    # groups, and places of labels, that were given up
     cdef double leaf_rate
     cdef double mean_norm       # of the rows in parts
     cdef double rows
@@ -870,12 +872,11 @@ cdef class LabelTree(Tree):
         return 0
 
     cdef bint _waits(self, int32_t label) noexcept nogil:
-        """Whether a label is left to counts until a few of its examples have come."""
+        """Whether a label is left to counts, if they know it, until a few of its examples have come.
+        """
         cdef const LabelRecord* record = &self.records[label]
-        return (
-            record.counted * record.counted < LEAST_EXAMPLES * record.squares
-            and self.postings.knows(label)
-        )
+        cdef int least = LEAST_EXAMPLES if self.postings.knows(label) else LEAST_UNCOUNTED
+        return record.counted * record.counted < least * record.squares
 
     cdef int _join(self, int32_t label, const Row* row, Parts* parts,
                    Scratch* scratch) except -1 nogil:
