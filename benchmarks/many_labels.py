@@ -24,7 +24,12 @@ from peers import Cache, vw_weight_bytes, why_absent
 from report import Run, error_rate, megabytes, memory_of, run_sections
 from scipy import sparse
 
-from streamtree import LOMTreeClassifier, ModelTreeClassifier
+from streamtree import (
+    ExtraTreeClassifier,
+    ForestClassifier,
+    LOMTreeClassifier,
+    ModelTreeClassifier,
+)
 
 Maker = Callable[[], Any]
 LEARNERS: dict[str, Maker] = {
@@ -33,6 +38,8 @@ LEARNERS: dict[str, Maker] = {
     "LOMTree, majority": partial(LOMTreeClassifier, leaf_model="majority"),
     "ModelTree": ModelTreeClassifier,
 }
+# of data sets only: these are many times slower
+FORESTS: dict[str, Maker] = {"ExtraTree": ExtraTreeClassifier, "Forest": ForestClassifier}
 SETS = (
     "newsgroups20", "isolet", "letter", "banking77", "clinc150", "omniglot_small",
     "geonames_admin1",
@@ -172,7 +179,10 @@ def sets(run: Run) -> None:
         data = load(name)
         n = data.train_size or int(TRAIN_SHARE * len(data.y))
         run.report.begin(f"sets, {name}", f"{data.n_classes:,} labels, one pass over {n:,} rows")
-        rows = [[who, *measured(make, data.X, data.y, n)[0]] for who, make in LEARNERS.items()]
+        rows = [
+            [who, *measured(make, data.X, data.y, n)[0]]
+            for who, make in (LEARNERS | FORESTS).items()
+        ]
         run.report.table(HEADER, rows)
 
 

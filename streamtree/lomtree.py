@@ -44,8 +44,8 @@ class LOMTreeClassifier(StreamTreeClassifier):
     Besides, it is counted how often each label came with each sparse column (a word, a category): a
     naive Bayes smoothed by the columns of all rows (Jelinek & Mercer 1980), which knows a label
     from its first example on. Groups and counts are pooled, p(label) ~ p_groups^a * p_counts^b, and
-    the exponents follow the log loss. Until its fourth example a label with such columns is in no
-    group.
+    the exponents follow the log loss. A label with such columns joins a group with its fourth
+    example, others with their second.
 
     A group that has become too large is divided in two halves whose labels' means lie far apart,
     as a linear test can tell them: that is what is left of the paper's objective J(h), of balance
@@ -317,8 +317,8 @@ class LOMTreeClassifier(StreamTreeClassifier):
 
     @property
     def n_swaps(self) -> int:
-        """How often a leaf was recycled to split another one; with groups, how often one that was no
-        longer used was given up, or the place of a label."""
+        """How often a leaf was recycled to split another one; of groups, how often one, or the place
+        of a label, was given up that was no longer used."""
         return int(self._core.tree.n_swaps)
 
     @property
