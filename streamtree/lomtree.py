@@ -317,8 +317,10 @@ class LOMTreeClassifier(StreamTreeClassifier):
 
     @property
     def n_swaps(self) -> int:
-        """How often a leaf was recycled to split another one; of groups, how often one, or the place
-        of a label, was given up that was no longer used."""
+        """How often a leaf was recycled to split another one.
+
+        With groups: how often one that was no longer used was given up, or the place of a label.
+        """
         return int(self._core.tree.n_swaps)
 
     @property

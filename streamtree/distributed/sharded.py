@@ -116,8 +116,9 @@ class ShardedForest(Shape, Generic[Forest]):
     Every batch goes to all workers, through Ray's object store once. Each lets its members learn
     it, and says what they would have predicted; the driver pools that, and learns what each member
     is worth. What is said and learned is that of the forest in one process, bit for bit: for any
-    number of workers, any batches, and whatever process dies on the way. But where a member runs
-    short of memory it does not get what others do not need: every member keeps its share.
+    number of workers, any batches, and whatever process dies on the way. But here every member
+    keeps its share of `max_bytes`; in one process shares change once a member takes more than half
+    of its own (the randomised trees: a quarter).
 
     A member is with one worker. The randomised trees are one member; for a large forest let there
     be several: `members=(ForestClassifier(50, ("extra",), seed=1), ForestClassifier(50, ("extra",),

@@ -389,6 +389,18 @@ def test_a_member_that_is_short_of_memory_gets_what_others_do_not_need():
     assert forest._core.n_bytes <= 8_000_000
 
 
+def test_another_bound_is_shared_out_before_the_next_row():
+    X, y = text_of_topics(1500)
+    forest = ForestClassifier(n_trees=3, max_bytes=None)
+    forest.learn_many(X[:1499], y[:1499])
+    taken = forest._core.tree.taken
+    forest.max_bytes = 2_000_000
+    forest.learn_many(X[1499:], y[1499:])
+    # more is taken than may be: nobody is to take more
+    shares = forest.snapshot()["tree"]["shares"]
+    assert shares.tolist() == pytest.approx(np.divide(taken, sum(taken)).tolist())
+
+
 @forests
 def test_how_memory_is_shared_out_is_part_of_a_model(estimator):
     X, y = text_of_topics(1800)

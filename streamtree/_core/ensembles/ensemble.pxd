@@ -45,7 +45,7 @@ cdef class Ensemble(Tree):
 
     cdef Tree member(self, Py_ssize_t m)
     cdef int _list_parts(self) except -1
-    cdef list room(self)
+    cdef list first_shares(self)
     cdef list shares(self)
     cdef Py_ssize_t n_outputs(self) noexcept nogil
     cdef int ask(self, const Row* row, Scratch* scratch) noexcept nogil

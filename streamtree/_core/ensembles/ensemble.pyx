@@ -205,8 +205,8 @@ cdef class Ensemble(Tree):
                 end_counting(before)
         return 0
 
-    cdef list room(self):
-        """The first share of every member in what all may take: half is for those that are pools."""
+    cdef list first_shares(self):
+        """The share of every member in what all may take, at first: half is for pools."""
         cdef Py_ssize_t m, n_pools = 0
         for m in range(self.n_members):
             n_pools += self.is_pool[m]
@@ -218,14 +218,14 @@ cdef class Ensemble(Tree):
         ]
 
     cdef list shares(self):
-        """What that share is now."""
-        return self.room()
+        """The share of every member now."""
+        return self.first_shares()
 
     cdef int bound(self, object bytes) except -1:
         cdef Tree member
         self.label_bytes = 0
         for member, ledger, share, first_share in zip(
-            self.members, self.budgets, self.shares(), self.room()
+            self.members, self.budgets, self.shares(), self.first_shares()
         ):
             part = None if bytes is None else int(share * bytes)
             ledger.limit(part)

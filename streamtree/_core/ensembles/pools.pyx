@@ -27,8 +27,8 @@ cdef enum:
     FIRST_SHARING = 256
     # and then as often as a model has grown by one part of so many
     GROWN = 4
-    # A member that takes one part of so many of its share is short of memory, and so is one that
-    # asked for more than there is. One that is not keeps so many times what it takes.
+    # A member that takes more than one part of so many of its share is short of memory, and so is
+    # one that asked for more than there is. One that is not keeps so many times what it takes.
     HEADROOM = 2
     # of one whose members have a window: that takes no more than half, and trees grow twice
     HEADROOM_OF_POOLS = 4
@@ -70,7 +70,7 @@ cdef class _Pool(Ensemble):
             self.says[m].weight = weights[m]
         self.rate = rate
         self.is_judged = True
-        self.shares_now = self.room()
+        self.shares_now = self.first_shares()
         self.next_sharing = FIRST_SHARING
 
     def __dealloc__(self):
@@ -88,6 +88,10 @@ cdef class _Pool(Ensemble):
         self.bytes = bytes
         return Ensemble.bound(self, bytes)
 
+    def configure(self):
+        """What all may take may have changed: it is shared out before the next row."""
+        self.next_sharing = self.rows
+
     cdef int begin(self, const Row* row, const Example* example, Scratch* scratch,
                    bint is_shared) except -1 nogil:
         if self.rows == self.next_sharing:
@@ -95,13 +99,17 @@ cdef class _Pool(Ensemble):
             if self.exchange is None:
                 with gil:
                     self._share_out()
-            self.next_sharing += self.rows // GROWN
+            self.next_sharing = max(self.rows + self.rows // GROWN, <int64_t> FIRST_SHARING)
         self.rows += 1
         return Ensemble.begin(self, row, example, scratch, is_shared)
 
     cdef int _share_out(self) except -1:
         """Let members that are short of memory have what the others do not need, more to those that
-        have more to say. Nobody's share is less than what it takes."""
+        have more to say.
+
+        No share is less than what its member takes, unless all take more than they may; the parts
+        of members in that share follow when these share it out themselves.
+        """
         cdef Py_ssize_t m
         cdef double left, spare, worth
         if self.bytes is None:
@@ -118,16 +126,16 @@ cdef class _Pool(Ensemble):
         ]
         if not any(short):
             return 0
-        for m in range(self.n_members):
-            self.ledger(m).was_refused = False
         kept = [
             takes[m] if short[m] else max(most[m], 1.0 / LEAST_KEPT)
             for m in range(self.n_members)
         ]
         left, spare = 1.0 - sum(kept), sum(kept) - sum(takes)
         if left < -spare:
-            return 0
-        if left < 0.0:
+            # more is taken than may be
+            kept = [taken / sum(takes) for taken in takes]
+            left = 0.0
+        elif left < 0.0:
             kept = [
                 taken + (1.0 + left / spare) * (part - taken) for taken, part in zip(takes, kept)
             ]
@@ -138,6 +146,8 @@ cdef class _Pool(Ensemble):
         ]
         worth = sum(worths)
         self.shares_now = [part + left * more / worth for part, more in zip(kept, worths)]
+        for m in range(self.n_members):
+            self.ledger(m).was_refused = False
         return self.bound(self.bytes)
 
     cdef Ledger* ledger(self, Py_ssize_t m) noexcept:
@@ -215,6 +225,7 @@ cdef class _Pool(Ensemble):
         check_finite(state["shares"], at_least=0.0)
         require(sum(state["shares"]) < 1.001, "the shares of the members")
         check_counts(state["rows"], state["next_sharing"])
+        require(state["next_sharing"] >= state["rows"], "when memory is shared out")
 
 
 def pooled(kind, dict makers, list weights, double rate, exchange=None):

@@ -24,6 +24,7 @@ cdef class TreeLinks:
     cdef void append(self, int32_t parent, int32_t child) noexcept nogil
     cdef void attach(self, int32_t parent, int32_t left, int32_t right) noexcept nogil
     cdef void detach(self, int32_t leaf) noexcept nogil
+    cdef void cut(self, int32_t size) noexcept nogil
     cdef void renumber(self, int32_t node, int32_t number) noexcept nogil
     cdef int32_t sibling(self, int32_t node) noexcept nogil
     cdef int32_t next_in_preorder(self, int32_t node, int32_t* depth) noexcept nogil

@@ -4,7 +4,7 @@ cimport cython
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
-from streamtree._core.store.budget cimport counted, give_back, spacious
+from streamtree._core.store.budget cimport counted, give_back, shrunk, spacious
 from streamtree._core.store.state cimport export_records
 
 import numpy as np
@@ -95,6 +95,13 @@ cdef class TreeLinks:
             child = self.links[child].next
         self.links[number] = self.links[node]
         self.links[node] = Link(-1, -1, -1, -1)
+
+    cdef void cut(self, int32_t size) noexcept nogil:
+        """Keep so many nodes; those behind are in no tree."""
+        self.size = size
+        if spacious(size) < self.capacity:
+            self.capacity = <int32_t> spacious(size)
+            self.links = <Link*> shrunk(self.links, self.capacity * sizeof(Link))
 
     cdef int32_t next_in_preorder(self, int32_t node, int32_t* depth) noexcept nogil:
         """The node after `node`, -1 at the end; keeps `depth` in step. Start at the root."""

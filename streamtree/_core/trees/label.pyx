@@ -37,7 +37,8 @@ from streamtree._core.leaves.softmax cimport (
     side_score, step_labels, step_side, take_difference, take_mixture, take_part,
 )
 from streamtree._core.store.budget cimport (
-    bytes_allowed, bytes_used, counted, counted_room, give_back, has_room, may_grow, spacious,
+    bytes_allowed, bytes_used, counted, counted_room, give_back, has_room, may_grow, shrunk,
+    spacious,
 )
 from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.state cimport export_records, import_records
@@ -85,7 +86,8 @@ cdef enum:
     # nodes that are looked at for a group that is no longer used
     LOOKED_AT = 8
 
-# No side of a node has a larger share of its labels: the depth is at most 1.71 log2(labels).
+# No label joins a side that would have a larger share of the labels of its node: the depth is at
+# most 1.71 log2(labels), of those that were there when the node was divided.
 cdef double LARGEST_SIDE = 2.0 / 3.0
 # The share of the variance of rows that has to lie between labels for their means to arrange them.
 # Where it is less, rows say little of a label: frequent ones are best kept together.
@@ -670,6 +672,7 @@ cdef class LabelTree(Tree):
             # as long as labels are few there may never be groups
             if EARLY * self.context.n_labels > self.max_classes and not self.is_settled:
                 self._count(label, &parts, weight)
+                self.records[label].used = self.rows
             return 0
         self._count(label, &parts, weight)
         self.records[label].used = self.rows
@@ -872,8 +875,7 @@ cdef class LabelTree(Tree):
         return 0
 
     cdef bint _waits(self, int32_t label) noexcept nogil:
-        """Whether a label is left to counts, if they know it, until a few of its examples have come.
-        """
+        """Whether a label is left to counts, if they know it, until more of its examples come."""
         cdef const LabelRecord* record = &self.records[label]
         cdef int least = LEAST_EXAMPLES if self.postings.knows(label) else LEAST_UNCOUNTED
         return record.counted * record.counted < least * record.squares
@@ -1003,7 +1005,8 @@ cdef class LabelTree(Tree):
     cdef void _give_up(self, int32_t group) noexcept nogil:
         """Cut out a group; its labels are in none until they come again.
 
-        The last nodes take the numbers that are free.
+        The last nodes take the numbers that are free, and there is room for as many nodes as there
+        is in a copy.
         """
         cdef LabelNode given = self.nodes[group].stats
         cdef int32_t k, node, parent = self.links.links[group].parent
@@ -1016,14 +1019,18 @@ cdef class LabelTree(Tree):
             self.nodes[node].stats.n_labels -= given.n_labels
             node = self.links.links[node].parent
         self.links.detach(group)
-        self._remove(max(group, parent))
-        self._remove(min(group, parent))
+        self._remove(max(group, parent), self.links.size - 1)
+        self._remove(min(group, parent), self.links.size - 2)
+        self.links.cut(self.links.size - 2)
+        if spacious(self.links.size) < self.capacity:
+            self.capacity = <int32_t> spacious(self.links.size)
+            self.nodes = <Node*> shrunk(self.nodes, self.capacity * sizeof(Node))
         self.hand = min(self.hand, self.links.size)
         self.n_swaps += 1
 
-    cdef void _remove(self, int32_t node) noexcept nogil:
+    cdef void _remove(self, int32_t node, int32_t last) noexcept nogil:
         """Free a node that is cut out; the last one gets its number."""
-        cdef int32_t k, last = self.links.size - 1
+        cdef int32_t k
         self._clear(node)
         free_model(&self.nodes[node].test)
         if node != last:
@@ -1032,7 +1039,6 @@ cdef class LabelTree(Tree):
             for k in range(self.nodes[node].stats.n_labels if self.nodes[node].labels else 0):
                 self.records[self.nodes[node].labels[k]].group = node
         memset(&self.nodes[last], 0, sizeof(Node))
-        self.links.size = last
 
     cdef int32_t _nearest_group(self, int32_t label, const Walk* walk) noexcept nogil:
         """The group, of those that a beam found, of the label whose mean is nearest."""

@@ -98,12 +98,13 @@ def test_a_label_joins_a_group_with_its_fourth_example():
         group = model.snapshot()["tree"]["labels"]["group"][number]
         assert (group >= 0) == (examples == 4)
         assert model.predict_one(row("x", "y")) == "new"
-    # rows of numbers are not counted: groups are all that can tell
+    # rows of numbers are not counted: there the second one joins
     model = LOMTreeClassifier(max_leaf_classes=4)
     rng = np.random.default_rng(2)
     model.learn_many(rng.normal(size=(400, 3)), rng.integers(8, size=400).tolist())
-    model.learn_one({0: 9.0, 1: 9.0, 2: 9.0}, "new")
-    assert model.snapshot()["tree"]["labels"]["group"][-1] >= 0
+    for examples in (1, 2):
+        model.learn_one({0: 9.0, 1: 9.0, 2: 9.0}, "new")
+        assert (model.snapshot()["tree"]["labels"]["group"][-1] >= 0) == (examples == 2)
 
 
 def test_of_equal_labels_the_one_learned_first_comes_first():

@@ -460,6 +460,36 @@ def test_where_memory_is_short_labels_that_come_later_find_a_place():
     assert model.predict_one(dict(enumerate(X[again[0]]))) == label
 
 
+def test_a_copy_of_a_tree_that_gave_up_groups_goes_on_as_it():
+    """It takes the same bytes, so that it finds the same room."""
+    rng = np.random.default_rng(3)
+    later = 300 + 10 * (np.arange(4500) // 400) + rng.integers(20, size=4500)
+    y = np.append(rng.integers(300, size=3000), later)
+    X = 3.0 * rng.normal(size=(y.max() + 1, 16))[y] + rng.normal(size=(len(y), 16))
+    one = LOMTreeClassifier(max_leaf_classes=8, max_bytes=900_000, swap_resistance=1.0)
+    other = LOMTreeClassifier(max_leaf_classes=8, max_bytes=900_000, swap_resistance=1.0)
+    for start in range(0, len(y), 500):
+        part = slice(start, start + 500)
+        one.learn_many(X[part], y[part])
+        other.learn_many(X[part], y[part])
+        other = pickle.loads(pickle.dumps(other))
+        assert other._core.learned_bytes == one._core.learned_bytes
+    assert one.n_swaps > 100
+    assert pickle.dumps(other) == pickle.dumps(one)
+
+
+def test_labels_from_before_there_were_groups_are_in_use():
+    rng = np.random.default_rng(4)
+    y = np.append(rng.integers(32, size=3000), 32 + np.arange(60) // 2)
+    X = rng.normal(size=(len(y), 4))
+    model = LOMTreeClassifier(max_leaf_classes=32, max_splits=1)
+    model.learn_many(X, y)
+    assert model._core.tree.has_groups
+    # each of them came in the last 4 rows for every label
+    assert set(groups_of(model)["labels"]["group"][:32].tolist()) <= {0, 1, 2}
+    assert model.n_swaps == 0
+
+
 def test_too_little_memory_is_a_bound_not_an_end():
     rows, labels = texts(3000, 100, seed=15)
     model = LOMTreeClassifier(max_leaf_classes=8, max_bytes=262144)

@@ -48,11 +48,18 @@ cdef class ObliqueNodes(Tree):
         self.depth = depth
         self.batch_size = batch_size
         self.momentum = momentum
+        self.plant()
 
     cdef int bind(self, Context context) except -1:
+        cdef bint is_new = self.context is None
         Tree.bind(self, context)
-        # from here on what it takes is counted
-        return self.plant() if self.capacity == 0 else 0
+        if is_new:
+            # the root, too, is counted from here on, as that of a tree that is planted anew
+            give_back(self.nodes)
+            self.nodes = NULL
+            self.capacity = 0
+            self.plant()
+        return 0
 
     def __dealloc__(self):
         self._free_nodes()

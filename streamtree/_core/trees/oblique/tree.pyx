@@ -3,6 +3,7 @@
 cimport cython
 from libc.stdint cimport int32_t
 
+from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.oblique.steps cimport Extremes, ObliqueSteps, Step
 from streamtree._core.trees.oblique.warmup cimport WarmUp
@@ -21,14 +22,17 @@ cdef class ObliqueTree(ObliqueSteps):
 
     def __cinit__(self, *, start, Py_ssize_t warm_up, bint is_paper, bint joins=True,
                   max_norm, learning_rate, fear, decay, **settings):
-        if start == "zeros":
-            self.complete()
-            warm_up = 0
-        self._most_rows = warm_up
-        self.warm_up = WarmUp(warm_up, start == "co2", joins and not is_paper)
+        self._most_rows = 0 if start == "zeros" else warm_up
+        self.warm_up = WarmUp(self._most_rows, start == "co2", joins and not is_paper)
         self.configure(
             max_norm=max_norm, learning_rate=learning_rate, fear=fear, decay=decay
         )
+
+    cdef int bind(self, Context context) except -1:
+        cdef bint is_new = self.context is None
+        ObliqueSteps.bind(self, context)
+        # from zeros
+        return self.complete() if is_new and not self._most_rows else 0
 
     def configure(self, *, double max_norm, double learning_rate, double fear, double decay):
         """Set what may change while the tree learns."""
