@@ -49,8 +49,15 @@ MANY_LABELS = 1000
 VW_REDUCTIONS = ("recall_tree", "log_multi", "oaa")
 # its default table is far too small for nodes x features
 VW_BITS = 24
-# of napkinXC: hierarchical softmax in one pass, and the probabilistic label tree, not online
-NAPKINXC = {"HSM": {"optimizer": "adagrad", "epochs": 1}, "PLT": {}}
+# of napkinXC: hierarchical softmax in one pass, the probabilistic label tree, not online, and the
+# online one, for which its Python part has no class of its own
+NAPKINXC = {
+    "HSM": {"optimizer": "adagrad", "epochs": 1}, "PLT": {},
+    "OPLT": {
+        "model": "oplt", "tree_type": "onlineRandom", "tree_structure": None,
+        "optimizer": "adagrad", "epochs": 1,
+    },
+}  # fmt: skip
 # A set without a test part of its own is cut here.
 TRAIN_SHARE = 0.75
 HEADER = ["learner", "learn us", "predict us", "test error", "MB", "leaves", "height"]
@@ -115,7 +122,8 @@ def napkinxc_cells(run: Run, name: str, X: Any, y: NDArray[Any], n: int) -> list
     from napkinxc import models
 
     folder = run.folder / name
-    model = getattr(models, name)(str(folder), seed=1, threads=1, **NAPKINXC[name])
+    kind = getattr(models, name, models.LabelTreeModel)
+    model = kind(output=str(folder), seed=1, threads=1, **NAPKINXC[name])
     rows = sparse.csr_matrix(X, dtype=np.float32)
     learning, _ = seconds(lambda: model.fit(rows[:n], [[label] for label in y[:n].tolist()]))
     # what it loads before it predicts
