@@ -2,11 +2,12 @@
 
     python benchmarks/accuracy.py run --learners "Forest*" forest batch ours
     python benchmarks/forests.py standings
-    python benchmarks/forests.py loss trees threads
+    python benchmarks/forests.py loss members trees threads
 
 `standings` reads the table that `accuracy.py run` fills. `loss` measures log losses beside those of
-the model tree, `trees` accuracy and time by the number of randomised trees; both over the first
-rows of every set that classifies. `threads` times batches with one thread and with two, in turn.
+the model tree, `members` what a forest is without each of its members, `trees` accuracy and time by
+the number of randomised trees; all over the first rows of every set that classifies, `members` of
+those of numbers, too. `threads` times batches with one thread and with two, in turn.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from numpy.typing import NDArray
 from report import Report, short, versions
 from scores import read
 
-from streamtree import ForestClassifier, ModelTreeClassifier
+from streamtree import ForestClassifier, ForestRegressor, ModelTreeClassifier
 
 CLASSIFIER, REGRESSOR = "ForestClassifier", "ForestRegressor"
 # so many rows where batch learners are compared, and where losses are measured
@@ -205,15 +206,30 @@ def tested(model: Any, stream: streams.Stream, rows: int) -> tuple[float, float,
     return hits / n, losses / n, 1e6 * seconds / n
 
 
+def tested_on_numbers(model: Any, stream: streams.Stream, rows: int) -> tuple[float, float]:
+    """R2 and microseconds a row of a regressor by dicts."""
+    seconds, said = 0.0, []
+    for x, y in zip(stream.rows[:rows], stream.targets, strict=False):
+        began = time.perf_counter()
+        said.append(model.predict_one(x))
+        model.learn_one(x, y)
+        seconds += time.perf_counter() - began
+    targets = stream.y[:rows]
+    missed, spread = np.var(targets - np.array(said)), np.var(targets)
+    bias = np.mean(targets - np.array(said)) ** 2
+    return 1.0 - (missed + bias) / spread, 1e6 * seconds / len(targets)
+
+
 def means_over(
-    makers: Mapping[str, Callable[[], Any]], sets: Sequence[str], rows: int
+    makers: Mapping[str, Callable[[], Any]], sets: Sequence[str], rows: int,
+    test: Callable[[Any, streams.Stream, int], tuple[float, ...]] = tested,
 ) -> dict[str, NDArray[Any]]:
-    """By name, the means over sets of what `tested` gives."""
+    """By name, the means over sets of what a test gives."""
     found: dict[str, list[Any]] = {name: [] for name in makers}
     for one in sets:
         stream = streams.stream(one)
         for name, make in makers.items():
-            found[name].append(tested(make(), stream, rows))
+            found[name].append(test(make(), stream, rows))
     return {name: np.mean(each, axis=0) for name, each in found.items()}
 
 
@@ -230,6 +246,36 @@ def loss(report: Report, options: argparse.Namespace) -> None:
     )
     ratio = found[CLASSIFIER][1] / found["ModelTreeClassifier"][1]
     report.goal("mean log loss <= .78 of the model tree's", f"{ratio:.3f}", ratio <= 0.78)
+
+
+def without_each(kind: Callable[..., Any]) -> dict[str, Callable[[], Any]]:
+    """A forest with all members, and those without each."""
+    names = tuple(kind().member_weights)
+    return {"all": kind} | {
+        f"without {one}": partial(kind, members=tuple(name for name in names if name != one))
+        for one in names
+    }
+
+
+def members(report: Report, options: argparse.Namespace) -> None:
+    """What the members of a forest are worth."""
+    report.begin("members", f"means over {len(options.sets)} sets, first {options.rows:,} rows")
+    found = means_over(without_each(ForestClassifier), options.sets, options.rows)
+    report.table(
+        ["members", "accuracy", "log loss", "us a row"],
+        [
+            [name, f"{score[0]:.4f}", f"{score[1]:.4f}", short(score[2])]
+            for name, score in found.items()
+        ],
+    )
+    report.begin("members", f"{len(streams.NUMBERS)} sets of numbers, first {options.rows:,} rows")
+    found = means_over(
+        without_each(ForestRegressor), streams.NUMBERS, options.rows, tested_on_numbers
+    )
+    report.table(
+        ["members", "R2", "us a row"],
+        [[name, f"{score[0]:.4f}", short(score[1])] for name, score in found.items()],
+    )
 
 
 def trees(report: Report, options: argparse.Namespace) -> None:
@@ -274,7 +320,7 @@ def threads(report: Report, options: argparse.Namespace) -> None:
     report.goal("median >= 1.7 times as fast", f"{ratio:.2f}", ratio >= 1.7)
 
 
-SECTIONS = {section.__name__: section for section in (standings, loss, trees, threads)}
+SECTIONS = {section.__name__: section for section in (standings, loss, members, trees, threads)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -14,6 +14,7 @@ from streamtree._core.ensembles.ensemble import Exchange
 from streamtree._core.ensembles.extratrees import extra_trees
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool, alone, pooled
 from streamtree._core.learners.explaining import ask_members
+from streamtree._core.trees.boosted.tree import BoostedTrees
 from streamtree._core.trees.lastlabel import LastLabelTree
 from streamtree.base import (
     DEFAULT_BYTES,
@@ -41,6 +42,10 @@ __all__ = ["ForestClassifier", "ForestRegressor"]
 _RATE = 0.1
 # the randomised trees begin with this part of the whole, the others share the rest
 _EXTRA_PART = 0.5
+# Of the boosted trees: how many there are, and which part of what it could say each says. With 100
+# and 0.2 forests are more accurate by .0007 over 34 sets, and take a sixth more time.
+_BOOSTED_TREES = 60
+_BOOSTED_RATE = 0.25
 # of trees that seeds tell apart, in bits
 _SEED_BITS = 10
 
@@ -141,16 +146,22 @@ class _Forest(StreamModel):
         if self.seed is not None:
             check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
         plan = self._plan()
-        makers: dict[str, Callable[[], Any]] = {
-            name: LastLabelTree if template is None else self._maker_of(template)
+        has_numbers = issubclass(self._kind, StreamRegressor)
+        made_here: dict[str, Callable[[], Any]] = {
+            "extra": functools.partial(
+                extra_trees, [self._seed_of_tree(i) for i in range(n_trees)],
+                window_length=window, strength=1.0, has_numbers=has_numbers,
+            ),
+            "boosted": functools.partial(
+                BoostedTrees, seed=self.seed or 0, window_length=window,
+                n_trees=_BOOSTED_TREES, rate=_BOOSTED_RATE, has_numbers=has_numbers,
+            ),
+            "last_label": LastLabelTree,
+        }  # fmt: skip
+        makers = {
+            name: made_here[name] if template is None else self._maker_of(template)
             for name, template in plan.items()
         }
-        if "extra" in makers:
-            makers["extra"] = functools.partial(
-                extra_trees, [self._seed_of_tree(i) for i in range(n_trees)],
-                window_length=window, strength=1.0,
-                has_numbers=issubclass(self._kind, StreamRegressor),
-            )  # fmt: skip
         return functools.partial(
             pooled, self._pool, makers, self._first_weights(list(plan)), _RATE
         )
@@ -230,7 +241,8 @@ class _Forest(StreamModel):
         Raises
         ------
         ValueError
-            If there is no such member, or it is `"last_label"`, which is no tree.
+            If there is no such member, or it is one that stands in forests only: `"boosted"` and
+            `"last_label"`.
 
         Examples
         --------
@@ -250,8 +262,8 @@ class _Forest(StreamModel):
         if name not in plan:
             names = ", ".join(map(repr, plan))
             raise ValueError(f"the members are {names}; there is no {name!r}")
-        if name == "last_label":
-            raise ValueError("'last_label' is no tree: it says that the last label comes again")
+        if plan[name] is None and name != "extra":
+            raise ValueError(f"there is no estimator for {name!r}: it stands in forests only")
         if name != "extra":
             if tree is not None:
                 raise ValueError(f"member {name!r} has one tree: `tree` must be None")
@@ -270,8 +282,6 @@ class _Forest(StreamModel):
         if "shrinkage" in state:
             # it is the forest's
             state = {**state, "shrinkage": np.zeros_like(state["shrinkage"])}
-        if name == "last_label":
-            return []
         if isinstance(plan[name], self._extra):
             part = part["members"]["0"]
         if name != "extra":
@@ -292,21 +302,37 @@ class _Forest(StreamModel):
         """By how much every feature moves predictions, as shares that sum to 1, largest first.
 
         It is the mean of the members' importances, by what they have to say; of the randomised
-        trees the mean of all.
+        trees the mean of all, of the boosted ones by how much their splits lowered the loss.
         """
         plan = self._plan()
         with self._core.intake.lock.reading():
             weights, state = self._core.tree.weights, self._core.snapshot()
         totals: dict[Any, float] = {}
         for name, weight in zip(plan, weights, strict=True):
-            if weight <= 0.0:
+            if weight <= 0.0 or name == "last_label":
                 continue
-            trees = self._copies(plan, name, state)
-            for tree in trees:
-                for feature, share in tree.feature_importances().items():
-                    totals[feature] = totals.get(feature, 0.0) + weight * share / len(trees)
+            if name == "boosted":
+                parts = [self._importances_of_boosted(plan, state)]
+            else:
+                parts = [tree.feature_importances() for tree in self._copies(plan, name, state)]
+            for importances in parts:
+                for feature, share in importances.items():
+                    totals[feature] = totals.get(feature, 0.0) + weight * share / len(parts)
         whole = sum(totals.values())
         return dict(inspection.strongest({name: part / whole for name, part in totals.items()}))
+
+    @staticmethod
+    def _importances_of_boosted(
+        plan: Mapping[str, Any], state: dict[str, Any]
+    ) -> dict[Any, float]:
+        part = state["tree"]["members"][str(list(plan).index("boosted"))]
+        nodes, names = part["stages"]["nodes"], state["features"]
+        gains: dict[Any, float] = {}
+        for column, gain in nodes[["column", "gain"]][nodes["column"] >= 0].tolist():
+            feature = inspection.feature_of(names[column])
+            gains[feature] = gains.get(feature, 0.0) + gain
+        whole = sum(gains.values())
+        return {feature: gain / whole for feature, gain in gains.items() if gain}
 
     def debug_one(self, x: dict[Any, Any]) -> str:
         """Tell how the prediction of one example comes about: member by member, then by feature.
@@ -361,13 +387,14 @@ def _unshared(members: Any) -> Any:
 
 
 class ForestClassifier(_Forest, StreamClassifier):
-    """Forest: randomised trees and one tree of each family, pooled by what each is worth.
+    """Forest: randomised, boosted and other trees of every family, pooled by what each is worth.
 
-    The most accurate learner here, for about ten times the time of a single tree. A row is read,
-    scaled and encoded once; every member learns it and says, in the same call, what it would have
-    predicted. Members of different kinds err on different rows: randomised trees find how columns
-    act together, after few rows; additive leaves, oblique splits and gates find what adds up;
-    exact values and repeated labels have members of their own.
+    The most accurate learner here, for about seventeen times the time of a single tree. A row is
+    read, scaled and encoded once; every member learns it and says, in the same call, what it would
+    have predicted. Members of different kinds err on different rows: randomised trees find how
+    columns act together, after few rows, and boosted ones where exactly, after more; additive
+    leaves, oblique splits and gates find what adds up; exact values and repeated labels have
+    members of their own.
 
     What the members say is pooled in proportion to the product of their probabilities, each to the
     power of an exponent. The exponents are learned by gradient steps on the log loss of the pool,
@@ -383,13 +410,14 @@ class ForestClassifier(_Forest, StreamClassifier):
     members
         Names, or classifiers of streamtree, forests included, as models for members: their
         parameters are taken, what they have learned is not. The names: `"extra"`, the randomised
-        trees; `"model"`, `"soft"`, `"non_greedy"`, `"self_terminating"` and `"lom"`, a tree of that
-        family by its defaults; and `"last_label"`, which says that the last label comes again, for
-        streams where labels come in runs. None: all of them but `"lom"`, which takes more time than
-        it brings where `"model"` is there.
+        trees; `"boosted"`, sixty trees that are grown one for what the others miss, all of them
+        anew from recent rows; `"model"`, `"soft"`, `"non_greedy"`, `"self_terminating"` and
+        `"lom"`, a tree of that family by its defaults; and `"last_label"`, which says that the last
+        label comes again, for streams where labels come in runs. None: all of them but `"lom"`,
+        which takes more time than it brings where `"model"` is there.
     window
-        At least 100: the number of recent rows from which the randomised trees are grown. Fewer
-        follow changes faster.
+        At least 100: the number of recent rows from which the randomised trees and the boosted ones
+        are grown. Fewer follow changes faster.
     max_bytes
         At least 262144, or None for any number: the bytes that the forest may take in all, with
         names, labels and what its members have learned; not with room for the row at hand. Members
@@ -407,8 +435,10 @@ class ForestClassifier(_Forest, StreamClassifier):
     Notes
     -----
     Learning and predicting cost the sum of what the members cost, and O(members * labels) to pool.
-    A member that knows no more than two labels (some losses of self-terminating trees) refuses a
-    third one for the whole forest, and the error names it.
+    The boosted trees look at columns that are often there, and at features with categories, for up
+    to 64 labels; where there are more labels they say nothing and learn nothing. A member that
+    knows no more than two labels (some losses of self-terminating trees) refuses a third one for
+    the whole forest, and the error names it.
 
     References
     ----------
@@ -417,6 +447,9 @@ class ForestClassifier(_Forest, StreamClassifier):
     [^2]: Wolpert, D. H., 1992. Stacked generalization. Neural Networks 5.
     [^3]: Duchi, J., Hazan, E. and Singer, Y., 2011. Adaptive subgradient methods for online
         learning and stochastic optimization. Journal of Machine Learning Research 12.
+    [^4]: Friedman, J. H., 2001. Greedy function approximation: a gradient boosting machine. Annals
+        of Statistics 29, and Ke, G. et al., 2017. LightGBM: a highly efficient gradient boosting
+        decision tree. NeurIPS, for the boosted trees.
 
     Examples
     --------
@@ -425,13 +458,14 @@ class ForestClassifier(_Forest, StreamClassifier):
 
     >>> model = ForestClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 95.67%
+    Accuracy: 96.15%
     >>> max(model.member_weights, key=model.member_weights.get)
     'extra'
 
     """
 
     _families: ClassVar[Mapping[str, type[StreamModel] | None]] = {
+        "boosted": None,
         "model": ModelTreeClassifier,
         "soft": SoftTreeClassifier,
         "non_greedy": NonGreedyTreeClassifier,
@@ -439,7 +473,9 @@ class ForestClassifier(_Forest, StreamClassifier):
         "lom": LOMTreeClassifier,
         "last_label": None,
     }
-    _defaults = ("extra", "model", "soft", "non_greedy", "self_terminating", "last_label")
+    _defaults = (
+        "extra", "boosted", "model", "soft", "non_greedy", "self_terminating", "last_label"
+    )
     _extra = ExtraTreeClassifier
     _kind = StreamClassifier
     _pool = LogLinearPool
@@ -465,15 +501,15 @@ class ForestClassifier(_Forest, StreamClassifier):
 
 
 class ForestRegressor(_Forest, StreamRegressor):
-    """Forest of a number: randomised trees and one tree of each family, pooled by their worth.
+    """Forest of a number: randomised, boosted and other trees of every family, pooled.
 
     The regressor beside `ForestClassifier`. The pool is a mean of what the members predict. Its
     weights sum to one and follow exponentiated gradients of the squared error, a step after every
     row; no member ever has less than a five hundredth.
 
     The parameters and the costs are those of `ForestClassifier`. As members there are `"extra"`,
-    `"soft"`, `"non_greedy"` and `"self_terminating"`, all of them by default, and regressors of
-    streamtree.
+    `"soft"`, `"non_greedy"`, `"self_terminating"` and `"boosted"`, all of them by default, and
+    regressors of streamtree.
 
     References
     ----------
@@ -488,16 +524,17 @@ class ForestRegressor(_Forest, StreamRegressor):
 
     >>> model = ForestRegressor()
     >>> evaluate.progressive_val_score(synth.Friedman(seed=1).take(5000), model, metrics.R2())
-    R2: 0.876666
+    R2: 0.888088
 
     """
 
     _families: ClassVar[Mapping[str, type[StreamModel] | None]] = {
+        "boosted": None,
         "soft": SoftTreeRegressor,
         "non_greedy": NonGreedyTreeRegressor,
         "self_terminating": SelfTerminatingTreeRegressor,
     }
-    _defaults = ("extra", "soft", "non_greedy", "self_terminating")
+    _defaults = ("extra", "boosted", "soft", "non_greedy", "self_terminating")
     _extra = ExtraTreeRegressor
     _kind = StreamRegressor
     _pool = LinearPool

@@ -12,9 +12,10 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 from streamtree._core.kernels.rng cimport next_random
+from streamtree._core.splits.bounds cimport bound_of
 from streamtree._core.store.budget cimport counted, give_back, spacious
 from streamtree._core.stream.window cimport Window
-from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ROOT, ExtraNodes, Test, bound_of
+from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ROOT, ExtraNodes, Test
 from streamtree._core.trees.extra.search cimport CHUNK, SplitSearch, search_bytes
 
 import numpy as np

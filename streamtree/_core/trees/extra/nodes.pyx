@@ -4,6 +4,7 @@ cimport cython
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
+from streamtree._core.splits.bounds cimport bound_of
 from streamtree._core.store.budget cimport counted, give_back, shrunk, spacious
 from streamtree._core.store.pool cimport (
     SIZES, Word, pool_add_freed, pool_free, pool_give, pool_growth, pool_move, pool_take,

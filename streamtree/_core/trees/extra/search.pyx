@@ -17,9 +17,9 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from streamtree._core.kernels.rng cimport below, fraction, next_random, splitmix64
+from streamtree._core.splits.bounds cimport bound_of, bucket_of, is_above, is_in_set
 from streamtree._core.store.budget cimport counted, give_back
 from streamtree._core.stream.window cimport Cell, Window
-from streamtree._core.trees.extra.nodes cimport bound_of, bucket_of, is_above, is_in_set
 
 
 cdef extern from "../../kernels/ranges.h" nogil:

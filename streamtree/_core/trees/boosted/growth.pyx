@@ -1,0 +1,773 @@
+"""Gradient boosting from the rows of a window (Friedman 2001), with histograms.
+
+Every tree is grown for what the trees before it miss: leaf by leaf, where the loss falls most, by
+the best split of all columns (Shi 2007; Ke et al. 2017). Columns are looked at in bins, whose ends
+come from a sample of the rows; categories lie in buckets, by a hash that differs from growth to
+growth, in the order of what is to be said of them (Fisher 1958). With several labels a tree is
+grown for one of them, and its leaves speak of all (Iosipoi and Vakhrushev 2022, with one random
+output instead of a random projection).
+
+What is done follows from the rows, the seed and the number of steps, so a state holds no more.
+"""
+
+cimport cython
+from libc.float cimport FLT_MAX
+from libc.math cimport fabs, isnan, log, sqrt
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport qsort
+from libc.string cimport memcpy, memset
+
+from streamtree._core.kernels.rng cimport below, fraction, next_random
+from streamtree._core.splits.bounds cimport BUCKETS, bound_of, bucket_of
+from streamtree._core.store.budget cimport counted, give_back, may_grow
+from streamtree._core.stream.window cimport Cell, Window
+from streamtree._core.trees.boosted.stages cimport MOST_SAID, Grown, Stages, StageNode
+
+import numpy as np
+
+from streamtree._core.store.state import require
+
+
+cdef extern from "../../kernels/additive.h" nogil:
+    float exp_of "streamtree_expf"(float x)
+    void softmax_of "streamtree_softmax"(const float* scores, int n, float* probabilities)
+
+cdef enum:
+    # rows that are looked at in one go
+    CHUNK = 512
+    # rows that say where the bins of a column end
+    SAMPLED = 512
+    # rows below which nothing is grown
+    LEAST_ROWS = 50
+    # more could not be counted in single precision
+    MOST_ROWS = 16777216
+    # of a leaf
+    LEAST_LEAF = 10
+    # columns that a tree looks at, at most
+    MOST_CHOSEN = 32
+    # it is done within about one part of so many of the rows
+    HASTE = 8
+    # what a row costs besides its columns, in cells, and how often a tree looks at it
+    ROW = 6
+    LEVELS = 6
+    STEP = 64
+
+# of a leaf's weight: what draws what it says to nothing, and more for sets of categories
+cdef double STRENGTH = 1.0
+cdef double STRENGTH_OF_SETS = 10.0
+# a curvature that is less counts as this
+cdef float LEAST_CURVATURE = 1e-6
+# a score that nobody else's is compared with
+cdef float OUT_OF_REACH = -1e30
+# categories are ordered by what is to be said of them, drawn to nothing
+cdef double SMOOTHING = 10.0
+
+
+cdef int compare(const void* left, const void* right) noexcept nogil:
+    cdef float a = (<const float*> left)[0], b = (<const float*> right)[0]
+    return (a > b) - (a < b)
+
+
+cdef inline int64_t most_leaves(int64_t n) noexcept nogil:
+    """How many leaves a tree of n rows has at most."""
+    return min(<int64_t> MOST_LEAVES, max(n // LEAST_LEAF, <int64_t> 1))
+
+
+cdef inline double worth(double slope, double weight, double strength) noexcept nogil:
+    """By how much the loss falls with a leaf, twice."""
+    return slope * slope / (weight + strength)
+
+
+cdef inline double gain_of(const Side* left, const Side* whole, double before, double strength,
+                           double best) noexcept nogil:
+    """By how much more the loss falls with two leaves than with one, 0 if no more than the best."""
+    cdef double slope = whole.slope - left.slope
+    cdef double left_weight = left.weight + strength
+    # sums in single precision: what is left may be below nothing
+    cdef double weight = max(whole.weight - left.weight, 0.0) + strength
+    # most are no better, which is seen without a division
+    if not left.slope * left.slope * weight + slope * slope * left_weight > (
+        (best + before) * left_weight * weight
+    ):
+        return 0.0
+    return left.slope * left.slope / left_weight + slope * slope / weight - before
+
+
+@cython.final
+cdef class BoostedGrowth:
+    """The trees that are grown are `shadow`."""
+
+    def __cinit__(self, Window window, bint has_numbers, int32_t n_trees, double rate):
+        self.window = window
+        self.has_numbers = has_numbers
+        self.n_trees, self.rate = n_trees, rate
+        self.shadow = Stages()
+
+    def __dealloc__(self):
+        self._release()
+
+    cdef void _release(self) noexcept nogil:
+        give_back(self.columns)
+        give_back(self.cuts)
+        give_back(self.bins)
+        give_back(self.chosen)
+        give_back(self.scores)
+        give_back(self.shares)
+        give_back(self.labels)
+        give_back(self.numbers)
+        give_back(self.row_weights)
+        give_back(self.slopes)
+        give_back(self.weights)
+        give_back(self.sample)
+        give_back(self.sums)
+        give_back(self.missed)
+        give_back(self.order)
+        give_back(self.right)
+        give_back(self.found)
+        self.columns = NULL
+        self.bins = NULL
+        self.cuts = self.scores = self.shares = self.slopes = self.weights = self.sample = NULL
+        self.sums = self.missed = NULL
+        self.numbers = self.row_weights = NULL
+        self.order = self.right = self.chosen = self.labels = NULL
+        self.found = NULL
+        self.is_growing = False
+        self.n = self.n_columns = 0
+
+    cdef int drop(self) except -1 nogil:
+        """Forget what was grown so far."""
+        self._release()
+        return self.shadow.clear()
+
+    # -------------------------------------------------------------------------------- room
+
+    cdef size_t _bytes_for(self, int64_t n) noexcept nogil:
+        """What growing from n rows takes, and what is grown."""
+        cdef size_t n_chosen = min(self.n_columns, <int32_t> MOST_CHOSEN)
+        cdef size_t n_leaves = most_leaves(n)
+        return n * (
+            self.n_columns + (self.n_outputs * 2 + 4) * sizeof(float) + 2 * sizeof(int32_t)
+        ) + self.n_columns * (sizeof(Column) + BINS * sizeof(float) + sizeof(int32_t)) + (
+            n_leaves * n_chosen * BINS * sizeof(Bin) + SAMPLED * sizeof(float)
+        ) + 3 * self.n_outputs * sizeof(double) + self.n_trees * n_leaves * (
+            2 * (sizeof(StageNode) + sizeof(Grown)) + self.n_outputs * sizeof(float)
+        ) * 5 // 4
+
+    cdef int start(self, uint64_t seed, size_t most) except -1 nogil:
+        """Begin with the last rows of the window, as many as may be looked at in so many bytes."""
+        cdef int32_t n = min(self.window.n_rows(), <int32_t> MOST_ROWS), f
+        self.drop()
+        self.n_labels = self.window.context.n_labels
+        self.n_outputs = 1 if self.has_numbers or self.n_labels == 2 else self.n_labels
+        if not self.has_numbers and not 1 < self.n_labels <= MOST_LABELS:
+            return 0
+        self.n_columns = 0
+        for f in range(self.window.n_fields):
+            self.n_columns += not self._is_rare(self.window.ranked[f])
+        # whether it is short of memory is told to who shares it out
+        may_grow(self._bytes_for(n))
+        while n >= LEAST_ROWS and self._bytes_for(n) > most:
+            n -= n // 8
+        if n < LEAST_ROWS or self.n_columns == 0:
+            self.n_columns = 0
+            return 0
+        self.first = self.window.size - n
+        self.n, self.seed = n, seed
+        self.columns = <Column*> counted(NULL, self.n_columns * sizeof(Column))
+        self.n_columns = 0
+        for f in range(self.window.n_fields):
+            if not self._is_rare(self.window.ranked[f]):
+                self.columns[self.n_columns].field = self.window.ranked[f]
+                self.n_columns += 1
+        return self._take()
+
+    cdef bint _is_rare(self, int32_t field) noexcept nogil:
+        """Whether too few rows have a column to look at it, a word among others say."""
+        cdef int32_t column = self.window.fields[field].column
+        return column >= 0 and self.window.context.is_rare(column)
+
+    cdef int _take(self) except -1 nogil:
+        """Take room, and begin anew with the first step; the columns are listed."""
+        cdef int64_t n = self.n
+        cdef int32_t n_chosen = min(self.n_columns, <int32_t> MOST_CHOSEN), f
+        cdef Column* column
+        self.window_slots = self.window.capacity
+        self.cuts = <float*> counted(NULL, self.n_columns * BINS * sizeof(float))
+        self.bins = <uint8_t*> counted(NULL, n * self.n_columns)
+        self.chosen = <int32_t*> counted(NULL, self.n_columns * sizeof(int32_t))
+        self.scores = <float*> counted(NULL, n * self.n_outputs * sizeof(float))
+        if self.n_outputs > 1:
+            self.shares = <float*> counted(NULL, n * self.n_outputs * sizeof(float))
+        if self.has_numbers:
+            self.numbers = <float*> counted(NULL, n * sizeof(float))
+        else:
+            self.labels = <int32_t*> counted(NULL, n * sizeof(int32_t))
+        self.row_weights = <float*> counted(NULL, n * sizeof(float))
+        self.slopes = <float*> counted(NULL, n * sizeof(float))
+        self.weights = <float*> counted(NULL, n * sizeof(float))
+        self.sample = <float*> counted(NULL, SAMPLED * sizeof(float))
+        self.sums = <double*> counted(NULL, 2 * self.n_outputs * sizeof(double))
+        self.missed = <double*> counted(NULL, self.n_outputs * sizeof(double))
+        self.order = <int32_t*> counted(NULL, n * sizeof(int32_t))
+        self.right = <int32_t*> counted(NULL, n * sizeof(int32_t))
+        self.found = <Bin*> counted(NULL, most_leaves(n) * n_chosen * BINS * sizeof(Bin))
+        self.random = self.seed
+        self.n_steps = self.credit = 0
+        self.step, self.done = CUTTING, 0
+        self.weight = self.mean = self.squares = 0.0
+        for f in range(2 * self.n_outputs):
+            # of every label one example more
+            self.sums[f] = 1.0
+        for f in range(self.n_columns):
+            column = &self.columns[f]
+            column.column = self.window.fields[column.field].column
+            column.salt, column.n_cuts = 0, 0
+            if column.column < 0:
+                # of categories: which one stands for them is seen with the rows
+                column.salt = <uint8_t> (1 + below(next_random(&self.random), 255))
+        self.is_growing = True
+        return 0
+
+    cdef bint loses_rows(self) noexcept nogil:
+        """Whether rows that it looks at have gone, or changed their slots."""
+        cdef bint has_moved = self.window.capacity < self.window_slots
+        self.window_slots = self.window.capacity
+        return has_moved or self.window.first() > self.first
+
+    # ----------------------------------------------------------------------------- the way
+
+    cdef int64_t pace(self) noexcept nogil:
+        """The cells that are looked at for a row of the stream."""
+        cdef int64_t n_chosen = min(self.n_columns, <int32_t> MOST_CHOSEN)
+        return HASTE * (
+            self.n_trees * (LEVELS * (n_chosen + ROW) + 8 * self.n_outputs) + 4 * self.n_columns
+        )
+
+    cdef int run(self) except -1 nogil:
+        """Do as much as is due for a row of the stream."""
+        self.credit += self.pace()
+        while self.is_growing and self.credit > 0:
+            self.credit -= self._do_step() + STEP
+            self.n_steps += 1
+        return 0
+
+    cdef int64_t _do_step(self) except -1 nogil:
+        """Do the next step; returns what it has cost, in cells."""
+        if self.step == CUTTING:
+            return self._cut()
+        if self.step == BINNING:
+            return self._bin()
+        if self.step == STARTING:
+            return self._start()
+        if self.step == AIMING:
+            return self._aim()
+        if self.step == GATHERING:
+            return self._gather()
+        if self.step == DIVIDING:
+            return self._divide()
+        if self.step == SUMMING:
+            return self._sum()
+        return self._move()
+
+    # -------------------------------------------------------------------------------- bins
+
+    cdef int64_t _cut(self) noexcept nogil:
+        """Find where the bins of a column end: between values, about as many in every bin."""
+        cdef Column* column = &self.columns[self.done]
+        cdef float* cuts = &self.cuts[self.done * BINS]
+        cdef const Cell* cell
+        cdef int32_t i, row, n = 0, n_distinct = 0, since = 0, least
+        for i in range(min(self.n, <int32_t> SAMPLED) if column.salt == 0 else 0):
+            row = i if self.n <= SAMPLED else below(next_random(&self.random), self.n)
+            cell = &self.window.cells_of(self.window.slot_of(self.first + row))[column.field]
+            if not isnan(cell.number):
+                self.sample[n] = cell.number
+                n += 1
+        qsort(self.sample, n, sizeof(float), compare)
+        for i in range(1, n):
+            n_distinct += self.sample[i] > self.sample[i - 1]
+        least = 1 if n_distinct <= BINS - 2 else (n + BINS - 3) // (BINS - 2)
+        for i in range(1, n):
+            since += 1
+            if since >= least and self.sample[i] > self.sample[i - 1]:
+                cuts[column.n_cuts] = self.sample[i - 1] + (
+                    self.sample[i] - self.sample[i - 1]
+                ) / 2
+                if not cuts[column.n_cuts] < self.sample[i]:
+                    cuts[column.n_cuts] = self.sample[i - 1]
+                column.n_cuts += 1
+                since = 0
+        # above all that is there: what is missing against the rest
+        cuts[column.n_cuts] = FLT_MAX
+        self.done += 1
+        if self.done == self.n_columns:
+            self.step, self.done = BINNING, 0
+        return 16 * n
+
+    cdef int64_t _bin(self) except -1 nogil:
+        """Put some rows into bins."""
+        cdef int32_t i, f, low, middle, n_cuts, slot, end = min(self.done + CHUNK, self.n)
+        cdef Column* column
+        cdef const Cell* cells
+        cdef const float* cuts
+        cdef float value
+        cdef double distance
+        cdef uint8_t* bins
+        for i in range(self.done, end):
+            slot = self.window.slot_of(self.first + i)
+            self.row_weights[i] = self.window.weights[slot]
+            if self.has_numbers:
+                distance = self.window.targets[slot] - self.mean
+                self.weight += self.row_weights[i]
+                self.mean += self.row_weights[i] * distance / self.weight
+                self.squares += self.row_weights[i] * distance * (
+                    self.window.targets[slot] - self.mean
+                )
+            else:
+                self.labels[i] = self.window.labels[slot]
+                self.sums[self.labels[i]] += self.row_weights[i]
+            cells = self.window.cells_of(slot)
+            bins = &self.bins[<Py_ssize_t> i * self.n_columns]
+            for f in range(self.n_columns):
+                column = &self.columns[f]
+                if column.salt:
+                    if column.column < 0:
+                        column.column = cells[column.field].code
+                    bins[f] = <uint8_t> bucket_of(
+                        self.window.context.kind_of(cells[column.field].code), column.salt
+                    )
+                    continue
+                value, cuts = cells[column.field].number, &self.cuts[f * BINS]
+                low, n_cuts = 0, column.n_cuts
+                # how many cuts are below it
+                while n_cuts > 0:
+                    middle = n_cuts // 2
+                    if value > cuts[low + middle]:
+                        low += middle + 1
+                        n_cuts -= middle + 1
+                    else:
+                        n_cuts = middle
+                bins[f] = 0 if isnan(value) else <uint8_t> (1 + low)
+        low = self.done
+        self.done = end
+        if end == self.n:
+            self._begin_scores()
+        return 4 * (end - low) * self.n_columns
+
+    # -------------------------------------------------------------------------------- trees
+
+    cdef int _begin_scores(self) except -1 nogil:
+        """Find what is to be said without any tree; every row was looked at once."""
+        cdef int32_t k
+        self.shadow.begin(0 if self.has_numbers else self.n_labels, self.n_outputs)
+        for k in range(self.n_outputs):
+            self.missed[k] = 0.0
+        self.step, self.done = STARTING, 0
+        if self.has_numbers:
+            self.shadow.base[0] = self.mean
+            self.shadow.unit = sqrt(self.squares / self.weight)
+            if not self.shadow.unit > 0.0:
+                # there is nothing to be told apart: the mean says it all
+                self.shadow.unit = 1.0
+                self._release()
+                return 0
+        elif self.n_outputs == 1:
+            self.shadow.base[0] = log(self.sums[1] / self.sums[0])
+        else:
+            for k in range(self.n_outputs):
+                self.shadow.base[k] = log(self.sums[k])
+        return 0
+
+    cdef int64_t _start(self) except -1 nogil:
+        """Give some rows their first scores."""
+        cdef int32_t i, k, n = min(self.n - self.done, <int32_t> CHUNK), width = self.n_outputs
+        for i in range(self.done, self.done + n):
+            for k in range(width):
+                self.scores[<Py_ssize_t> i * width + k] = <float> self.shadow.base[k]
+            if self.has_numbers:
+                self.scores[i] = 0.0
+                self.numbers[i] = <float> (
+                    (self.window.targets[self.window.slot_of(self.first + i)] - self.mean)
+                    / self.shadow.unit
+                )
+            if width > 1:
+                self._say(i)
+        self.done += n
+        if self.done == self.n:
+            self._begin_tree()
+        return 4 * n * width
+
+    cdef void _say(self, int32_t i) noexcept nogil:
+        """See what the scores of a row say of several labels, and how wrong that is."""
+        cdef float* scores = &self.scores[<Py_ssize_t> i * self.n_outputs]
+        cdef float* shares = &self.shares[<Py_ssize_t> i * self.n_outputs]
+        cdef float padded[MOST_LABELS]
+        cdef float weight = self.row_weights[i]
+        cdef int32_t k, label, rounded = (self.n_outputs + 3) // 4 * 4
+        for k in range(rounded):
+            padded[k] = scores[k] if k < self.n_outputs else OUT_OF_REACH
+        softmax_of(padded, rounded, padded)
+        memcpy(shares, padded, self.n_outputs * sizeof(float))
+        for k in range(self.n_outputs):
+            self.missed[k] += weight * shares[k]
+        # the share of the label was counted in place of the rest
+        label = self.labels[i]
+        self.missed[label] += weight * (1 - 2 * shares[label])
+
+    cdef int _begin_tree(self) except -1 nogil:
+        """Choose what the next tree is about, and its columns; or end."""
+        cdef int32_t f, k, other
+        cdef double total = 0.0, drawn
+        if self.shadow.n_trees == self.n_trees:
+            self._release()
+            return 0
+        self.shadow.begin_tree()
+        self.n_chosen = min(self.n_columns, <int32_t> MOST_CHOSEN)
+        for f in range(self.n_columns):
+            self.chosen[f] = f
+        for f in range(self.n_chosen if self.n_chosen < self.n_columns else 0):
+            other = f + <int32_t> below(next_random(&self.random), self.n_columns - f)
+            self.chosen[f], self.chosen[other] = self.chosen[other], self.chosen[f]
+        self.target = 0
+        if self.n_outputs > 1:
+            for k in range(self.n_outputs):
+                total += self.missed[k]
+            drawn = total * fraction(next_random(&self.random))
+            for k in range(self.n_outputs):
+                drawn -= self.missed[k]
+                if drawn < 0.0:
+                    self.target = k
+                    break
+        for k in range(self.n_outputs):
+            self.missed[k] = 0.0
+        self.step, self.done = AIMING, 0
+        return 0
+
+    cdef int64_t _aim(self) noexcept nogil:
+        """What the tree is to say of some rows."""
+        cdef int32_t i, end = min(self.done + CHUNK, self.n)
+        cdef int32_t label = 1 if self.n_outputs == 1 else self.target
+        cdef float weight, share, small
+        for i in range(self.done, end):
+            weight = self.row_weights[i]
+            self.order[i] = i
+            if self.has_numbers:
+                self.slopes[i] = weight * (self.numbers[i] - self.scores[i])
+                self.weights[i] = weight
+                continue
+            if self.n_outputs == 1:
+                small = exp_of(-fabs(self.scores[i]))
+                share = (1 if self.scores[i] >= 0 else small) / (1 + small)
+            else:
+                share = self.shares[<Py_ssize_t> i * self.n_outputs + label]
+            self.slopes[i] = weight * ((self.labels[i] == label) - share)
+            self.weights[i] = weight * max(share * (1 - share), LEAST_CURVATURE)
+        i = self.done
+        self.done = end
+        if end == self.n:
+            self.n_open = 1
+            self._open(0, self.shadow.roots[self.shadow.n_trees - 1], 0, self.n, 0)
+            self.at, self.sibling = 0, -1
+            self.step, self.done = GATHERING, 0
+        return 2 * (end - i)
+
+    cdef void _open(self, int32_t leaf, int32_t node, int32_t begin, int32_t end,
+                    int32_t room) noexcept nogil:
+        self.leaves[leaf].node, self.leaves[leaf].room = node, room
+        self.leaves[leaf].begin, self.leaves[leaf].end = begin, end
+        self.leaves[leaf].best.gain = 0.0
+        self.shadow.grown[node].n_rows = end - begin
+
+    cdef Bin* _bins_of(self, int32_t leaf) noexcept nogil:
+        return &self.found[<Py_ssize_t> self.leaves[leaf].room * self.n_chosen * BINS]
+
+    cdef int64_t _gather(self) except -1 nogil:
+        """Look at the bins of some rows of the leaf at hand; after the last, for splits."""
+        cdef OpenLeaf* leaf = &self.leaves[self.at]
+        cdef int32_t n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
+        cdef Bin* found = self._bins_of(self.at)
+        if self.done == 0:
+            memset(found, 0, self.n_chosen * BINS * sizeof(Bin))
+        gather(
+            self.bins, self.n_columns, &self.order[leaf.begin + self.done], n, self.chosen,
+            self.n_chosen, self.slopes, self.weights, found,
+        )
+        self.done += n
+        if leaf.begin + self.done == leaf.end:
+            if self.sibling >= 0:
+                self._subtract()
+                self._find_split(self.sibling)
+            self._find_split(self.at)
+            self._choose()
+        return n * (self.n_chosen + 1)
+
+    cdef void _subtract(self) noexcept nogil:
+        """The larger child has the bins of its parent, without those of the smaller one."""
+        take_out(self._bins_of(self.sibling), self._bins_of(self.at), self.n_chosen * BINS)
+
+    cdef void _find_split(self, int32_t leaf) noexcept nogil:
+        """The best split of a leaf whose rows are gathered."""
+        cdef const Bin* found = self._bins_of(leaf)
+        cdef Split* best = &self.leaves[leaf].best
+        cdef int32_t i, j
+        cdef Side whole = Side(0.0, 0.0, 0)
+        if self.leaves[leaf].end - self.leaves[leaf].begin < 2 * LEAST_LEAF:
+            return
+        for i in range(BINS):
+            whole.slope += found[i].slope
+            whole.weight += found[i].weight
+            whole.n += <int32_t> found[i].n
+        for j in range(self.n_chosen):
+            if self.columns[self.chosen[j]].salt:
+                self._try_sets(&found[j * BINS], j, &whole, best)
+            else:
+                self._try_thresholds(&found[j * BINS], j, &whole, best)
+
+    cdef void _try_thresholds(self, const Bin* found, int32_t j, const Side* whole,
+                              Split* best) noexcept nogil:
+        """Compare all thresholds of a column; what is missing goes to either side."""
+        cdef int32_t i, side, n_cuts = self.columns[self.chosen[j]].n_cuts
+        cdef Side left
+        cdef double before = worth(whole.slope, whole.weight, STRENGTH), gain
+        for side in range(2 if found[0].n else 1):
+            left = Side(0.0, 0.0, 0)
+            if side == 1 or found[0].n == 0:
+                left = Side(found[0].slope, found[0].weight, <int32_t> found[0].n)
+            for i in range(1, n_cuts + 2):
+                left.slope += found[i].slope
+                left.weight += found[i].weight
+                left.n += <int32_t> found[i].n
+                if left.n < LEAST_LEAF:
+                    continue
+                if whole.n - left.n < LEAST_LEAF:
+                    break
+                gain = gain_of(&left, whole, before, STRENGTH, best.gain)
+                if gain > best.gain:
+                    best.gain, best.field, best.place = gain, self.chosen[j], i
+                    best.missing_right = (
+                        side == 0 if found[0].n else 2 * left.n < whole.n
+                    )
+
+    cdef void _try_sets(self, const Bin* found, int32_t j, const Side* whole,
+                        Split* best) noexcept nogil:
+        """Compare the sets of categories of which less is to be said than of the others."""
+        cdef int32_t buckets[BUCKETS]
+        cdef double order[BUCKETS]
+        cdef int32_t i, k, bucket, n = 0
+        cdef uint32_t left_members = 0, met = 0
+        cdef double before = worth(whole.slope, whole.weight, STRENGTH), gain, place
+        cdef Side left = Side(0.0, 0.0, 0)
+        for bucket in range(BUCKETS):
+            if found[bucket].n == 0:
+                continue
+            place = found[bucket].slope / (found[bucket].weight + SMOOTHING)
+            k = n
+            while k > 0 and order[k - 1] > place:
+                order[k], buckets[k] = order[k - 1], buckets[k - 1]
+                k -= 1
+            order[k], buckets[k] = place, bucket
+            met |= <uint32_t> 1 << bucket
+            n += 1
+        for i in range(n - 1):
+            left.slope += found[buckets[i]].slope
+            left.weight += found[buckets[i]].weight
+            left.n += <int32_t> found[buckets[i]].n
+            left_members |= <uint32_t> 1 << buckets[i]
+            if left.n < LEAST_LEAF:
+                continue
+            if whole.n - left.n < LEAST_LEAF:
+                break
+            gain = gain_of(&left, whole, before, STRENGTH_OF_SETS, best.gain)
+            if gain > best.gain:
+                best.gain, best.field = gain, self.chosen[j]
+                # what no row has goes where most do
+                best.members = ~left_members if 2 * left.n < whole.n else met & ~left_members
+
+    cdef int _choose(self) except -1 nogil:
+        """Go on with the best split; where there is none, with what leaves are to say."""
+        cdef int32_t i
+        self.at = self.done = self.n_left = 0
+        for i in range(1, self.n_open):
+            if self.leaves[i].best.gain > self.leaves[self.at].best.gain:
+                self.at = i
+        self.step = DIVIDING
+        if self.n_open == MOST_LEAVES or not self.leaves[self.at].best.gain > 0.0:
+            self.at = 0
+            self.step = SUMMING
+        return 0
+
+    cdef int64_t _divide(self) except -1 nogil:
+        """Divide some rows of a leaf; after the last of them it gets its children."""
+        cdef OpenLeaf leaf = self.leaves[self.at]
+        cdef int32_t n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
+        cdef int32_t i, row, side, n_left = self.n_left, n_right = self.done - n_left
+        cdef int32_t* order = &self.order[leaf.begin]
+        cdef const Column* column = &self.columns[leaf.best.field]
+        cdef uint8_t bin
+        cdef bint is_left_smaller
+        cdef StageNode* node
+        for i in range(self.done, self.done + n):
+            row = order[i]
+            bin = self.bins[<Py_ssize_t> row * self.n_columns + leaf.best.field]
+            # without a jump that is random
+            if column.salt:
+                side = leaf.best.members >> bin & 1
+            else:
+                side = (bin > leaf.best.place) | ((bin == 0) & leaf.best.missing_right)
+            self.right[n_right] = row
+            order[n_left] = row
+            n_right += side
+            n_left += 1 - side
+        self.done += n
+        self.n_left = n_left
+        if leaf.begin + self.done < leaf.end:
+            return 2 * n
+        memcpy(&order[n_left], self.right, n_right * sizeof(int32_t))
+        i = self.shadow.split(leaf.node)
+        node = &self.shadow.nodes[leaf.node]
+        node.column, node.salt = column.column, column.salt
+        node.missing_right = leaf.best.missing_right
+        self.shadow.grown[leaf.node].gain = <float> leaf.best.gain
+        if column.salt:
+            node.bound, node.missing_right = bound_of(True, 0.0, leaf.best.members), False
+        else:
+            node.bound = bound_of(
+                False, self.cuts[leaf.best.field * BINS + leaf.best.place - 1], 0
+            )
+        is_left_smaller = 2 * n_left < leaf.end - leaf.begin
+        self._open(
+            self.at, i, leaf.begin, leaf.begin + n_left,
+            self.n_open if is_left_smaller else leaf.room,
+        )
+        self._open(
+            self.n_open, i + 1, leaf.begin + n_left, leaf.end,
+            leaf.room if is_left_smaller else self.n_open,
+        )
+        self.sibling = self.n_open if is_left_smaller else self.at
+        self.at = self.at if is_left_smaller else self.n_open
+        self.n_open += 1
+        self.step, self.done = GATHERING, 0
+        if self.n_open == MOST_LEAVES or max(n_left, n_right) < 2 * LEAST_LEAF:
+            # neither child is to be split
+            self._choose()
+        return 2 * n
+
+    # ------------------------------------------------------------------------------- leaves
+
+    cdef int64_t _sum(self) except -1 nogil:
+        """Sum over some rows what a leaf is to say; after the last of them it says it."""
+        cdef const OpenLeaf* leaf = &self.leaves[self.at]
+        cdef int32_t i, k, row, n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
+        cdef int32_t width = self.n_outputs
+        cdef double* sums = self.sums
+        cdef const float* shares
+        cdef float* values
+        cdef float weight, share
+        cdef double value
+        if self.done == 0:
+            memset(sums, 0, 2 * width * sizeof(double))
+        for i in range(n):
+            row = self.order[leaf.begin + self.done + i]
+            if width == 1:
+                sums[0] += self.slopes[row]
+                sums[1] += self.weights[row]
+                continue
+            weight = self.row_weights[row]
+            shares = &self.shares[<Py_ssize_t> row * width]
+            for k in range(width):
+                share = shares[k]
+                sums[k] -= weight * share
+                sums[width + k] += weight * share * (1 - share)
+            sums[self.labels[row]] += weight
+        self.done += n
+        if leaf.begin + self.done < leaf.end:
+            return n * width
+        values = self.shadow.add_leaf(leaf.node)
+        for k in range(width):
+            value = self.rate * sums[k] / (sums[width + k] + STRENGTH)
+            if width > 1:
+                # one score of all could be spared
+                value *= (width - 1) / <double> width
+            values[k] = <float> min(max(value, -MOST_SAID), MOST_SAID)
+        self.step, self.done = MOVING, 0
+        return n * width
+
+    cdef int64_t _move(self) except -1 nogil:
+        """Add what a leaf says to the scores of some of its rows."""
+        cdef const OpenLeaf* leaf = &self.leaves[self.at]
+        cdef int32_t i, k, row, n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
+        cdef int32_t width = self.n_outputs
+        cdef float* values = &self.shadow.values[
+            <Py_ssize_t> self.shadow.nodes[leaf.node].next * width
+        ]
+        for i in range(n):
+            row = self.order[leaf.begin + self.done + i]
+            for k in range(width):
+                self.scores[<Py_ssize_t> row * width + k] += values[k]
+            if width > 1:
+                self._say(row)
+        self.done += n
+        if leaf.begin + self.done < leaf.end:
+            return 4 * n * width
+        self.done = 0
+        self.at += 1
+        self.step = SUMMING
+        if self.at == self.n_open:
+            self._begin_tree()
+        return 4 * n * width
+
+    # -------------------------------------------------------------------------------- state
+
+    cdef dict state(self):
+        cdef int32_t f
+        return {
+            "first": self.first if self.is_growing else 0, "rows": self.n,
+            "seed": self.seed if self.is_growing else 0,
+            "steps": self.n_steps if self.is_growing else 0,
+            "credit": self.credit if self.is_growing else 0,
+            "labels": self.n_labels if self.is_growing else 0,
+            "fields": np.array([self.columns[f].field for f in range(self.n_columns)], np.int32),
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        cdef const int32_t[::1] fields = state["fields"]
+        cdef int64_t steps = state["steps"]
+        cdef int32_t f
+        self.drop()
+        if state["rows"] == 0:
+            return 0
+        self.first, self.n, self.seed = state["first"], state["rows"], state["seed"]
+        self.n_labels = state["labels"]
+        self.n_outputs = 1 if self.has_numbers or self.n_labels == 2 else self.n_labels
+        self.n_columns = <int32_t> fields.shape[0]
+        self.columns = <Column*> counted(NULL, self.n_columns * sizeof(Column))
+        for f in range(self.n_columns):
+            self.columns[f].field = fields[f]
+        self._take()
+        while self.is_growing and self.n_steps < steps:
+            self._do_step()
+            self.n_steps += 1
+        self.credit = state["credit"]
+        return 0
+
+
+def check_boosted_growth(state, window, n_labels):
+    """Raise StateError unless `BoostedGrowth.take_state` can trust a state, over a window."""
+    n_rows, size = len(window["labels"]), window["size"]
+    names = ("first", "rows", "steps", "labels")
+    first, rows, steps, labels = (state[name] for name in names)
+    for number in (first, rows, steps, labels):
+        require(type(number) is int and 0 <= number < 2**62, "the growth of boosted trees")
+    require(type(state["credit"]) is int and abs(state["credit"]) < 2**40, "cells of a growth")
+    require(type(state["seed"]) is int and 0 <= state["seed"] < 2**64, "random numbers")
+    fields = state["fields"]
+    if rows == 0:
+        require(len(fields) == 0, "trees that do not grow")
+        return
+    require(size - n_rows <= first and first + rows <= size, "the rows of boosted trees")
+    require(len(fields) > 0 and len(set(fields.tolist())) == len(fields), "columns to grow from")
+    n_fields = len(window["columns"])
+    require(((fields >= 0) & (fields < n_fields)).all(), "columns to grow from")
+    require(labels == 0 if n_labels == 0 else 1 < labels <= min(n_labels, MOST_LABELS), "labels")
+    here = window["labels"][first - size + n_rows:first - size + n_rows + rows]
+    require(n_labels == 0 or int(here.max()) < labels, "the labels of boosted trees")

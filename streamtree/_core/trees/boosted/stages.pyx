@@ -1,0 +1,318 @@
+"""Trees whose leaves add up to scores, and what is known of them without rows."""
+
+cimport cython
+from libc.stdint cimport int32_t, uint8_t, uint32_t
+from libc.string cimport memset
+
+from streamtree._core.splits.bounds cimport bound_of
+from streamtree._core.store.budget cimport counted, give_back, spacious
+from streamtree._core.stream.row cimport Row
+
+import numpy as np
+
+from streamtree._core.store.state import check_finite, require
+
+cdef enum:
+    # trees that a row is followed down at a time: alone it waits at every node
+    SIDE_BY_SIDE = 8
+
+# of the unit of values, and of what is said without them: as targets are
+LARGEST = 1e100
+
+cdef struct StageRecord:
+    # of a StageNode, in the order of the trees
+    int32_t column
+    float threshold
+    uint32_t members
+    int32_t next
+    float gain
+    int32_t n_rows
+    int32_t missing_right
+    int32_t salt
+
+
+cdef StageRecord _blank
+memset(&_blank, 0, sizeof(StageRecord))
+RECORDS = np.asarray(<StageRecord[:1]> &_blank).dtype
+
+
+@cython.final
+cdef class Stages:
+    """Nodes of one tree after the other; the two children of a node come after it."""
+
+    def __cinit__(self):
+        self.unit = 1.0
+
+    def __dealloc__(self):
+        self._release()
+
+    cdef void _release(self) noexcept nogil:
+        give_back(self.nodes)
+        give_back(self.grown)
+        give_back(self.roots)
+        give_back(self.values)
+        give_back(self.base)
+        self.nodes = NULL
+        self.grown = NULL
+        self.roots = NULL
+        self.values, self.base = NULL, NULL
+        self.unit = 1.0
+        self.n_nodes = self.n_trees = self.n_leaves = self.n_outputs = self.n_labels = 0
+        self.node_capacity = self.tree_capacity = self.leaf_capacity = 0
+
+    cdef int clear(self) except -1 nogil:
+        """Forget all trees, and that there are outputs."""
+        self._release()
+        return 0
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return (
+            self.node_capacity * (sizeof(StageNode) + sizeof(Grown))
+            + self.tree_capacity * sizeof(int32_t)
+            + self.leaf_capacity * self.n_outputs * sizeof(float) + self.n_outputs * sizeof(double)
+        )
+
+    cdef void swap(self, Stages other) noexcept nogil:
+        """Exchange all trees."""
+        self.nodes, other.nodes = other.nodes, self.nodes
+        self.grown, other.grown = other.grown, self.grown
+        self.roots, other.roots = other.roots, self.roots
+        self.values, other.values = other.values, self.values
+        self.base, other.base = other.base, self.base
+        self.unit, other.unit = other.unit, self.unit
+        self.n_nodes, other.n_nodes = other.n_nodes, self.n_nodes
+        self.n_trees, other.n_trees = other.n_trees, self.n_trees
+        self.n_leaves, other.n_leaves = other.n_leaves, self.n_leaves
+        self.n_outputs, other.n_outputs = other.n_outputs, self.n_outputs
+        self.n_labels, other.n_labels = other.n_labels, self.n_labels
+        self.node_capacity, other.node_capacity = other.node_capacity, self.node_capacity
+        self.tree_capacity, other.tree_capacity = other.tree_capacity, self.tree_capacity
+        self.leaf_capacity, other.leaf_capacity = other.leaf_capacity, self.leaf_capacity
+
+    # ---------------------------------------------------------------------------- growing
+
+    cdef int begin(self, int32_t n_labels, int32_t n_outputs) except -1 nogil:
+        """Begin with no tree, for so many outputs that say nothing."""
+        cdef int32_t i
+        self._release()
+        self.base = <double*> counted(NULL, n_outputs * sizeof(double))
+        for i in range(n_outputs):
+            self.base[i] = 0.0
+        self.n_labels, self.n_outputs = n_labels, n_outputs
+        return 0
+
+    cdef int begin_tree(self) except -1 nogil:
+        """Begin with another tree: a root that is neither split nor a leaf yet."""
+        cdef int32_t capacity = <int32_t> spacious(self.n_trees + 1), root
+        if capacity > self.tree_capacity:
+            self.roots = <int32_t*> counted(self.roots, capacity * sizeof(int32_t))
+            self.tree_capacity = capacity
+        self.reserve_nodes(self.n_nodes + 1)
+        root = self.add_node()
+        self.roots[self.n_trees] = root
+        self.n_trees += 1
+        return 0
+
+    cdef int reserve_nodes(self, int32_t n) except -1 nogil:
+        cdef int32_t capacity = <int32_t> spacious(n)
+        if capacity > self.node_capacity:
+            self.nodes = <StageNode*> counted(self.nodes, capacity * sizeof(StageNode))
+            self.grown = <Grown*> counted(self.grown, capacity * sizeof(Grown))
+            self.node_capacity = capacity
+        return 0
+
+    cdef int reserve_leaves(self, int32_t n) except -1 nogil:
+        cdef int32_t capacity = <int32_t> spacious(n)
+        if capacity > self.leaf_capacity:
+            self.values = <float*> counted(
+                self.values, capacity * self.n_outputs * sizeof(float)
+            )
+            self.leaf_capacity = capacity
+        return 0
+
+    cdef int32_t add_node(self) except -1 nogil:
+        """A new node, for which there is room."""
+        memset(&self.nodes[self.n_nodes], 0, sizeof(StageNode))
+        self.grown[self.n_nodes] = Grown(0.0, 0)
+        self.nodes[self.n_nodes].column = -1
+        self.n_nodes += 1
+        return self.n_nodes - 1
+
+    cdef int32_t split(self, int32_t node) except -1 nogil:
+        """Two children for a node, whose test is there; returns the left one."""
+        cdef int32_t left
+        self.reserve_nodes(self.n_nodes + 2)
+        left = self.add_node()
+        self.add_node()
+        self.nodes[node].next = left
+        return left
+
+    cdef float* add_leaf(self, int32_t node) except NULL nogil:
+        """Make a node a leaf; returns its values, which are to be written."""
+        self.reserve_leaves(self.n_leaves + 1)
+        self.nodes[node].next = self.n_leaves
+        self.n_leaves += 1
+        return &self.values[<Py_ssize_t> (self.n_leaves - 1) * self.n_outputs]
+
+    # ------------------------------------------------------------------------------- rows
+
+    cdef int32_t step_of(self, int32_t node, const Row* row,
+                         const int32_t* groups) noexcept nogil:
+        """The child of a node to which a row goes."""
+        return self.nodes[node].next + is_right(&self.nodes[node], row, groups)
+
+    cdef void score(self, const Row* row, const int32_t* groups, double* out) noexcept nogil:
+        """Write what all trees together say to n_outputs numbers."""
+        cdef int32_t at[SIDE_BY_SIDE]
+        cdef int32_t first = 0, n, i, k, width = self.n_outputs
+        cdef const StageNode* here
+        cdef const float* values
+        cdef bint is_on_the_way
+        for k in range(width):
+            out[k] = self.base[k]
+        while first < self.n_trees:
+            n = min(self.n_trees - first, <int32_t> SIDE_BY_SIDE)
+            for i in range(n):
+                at[i] = self.roots[first + i]
+            is_on_the_way = True
+            while is_on_the_way:
+                is_on_the_way = False
+                for i in range(n):
+                    here = &self.nodes[at[i]]
+                    if here.column >= 0:
+                        at[i] = here.next + is_right(here, row, groups)
+                        is_on_the_way = True
+            for i in range(n):
+                values = &self.values[<Py_ssize_t> self.nodes[at[i]].next * width]
+                for k in range(width):
+                    out[k] += self.unit * values[k]
+            first += n
+
+    # -------------------------------------------------------------------------- inspection
+
+    def expected(self, int32_t output):
+        """By node: the mean of what the rows that it was grown from are told by its tree."""
+        cdef int32_t node, child
+        cdef double part
+        means = np.zeros(self.n_nodes)
+        cdef double[::1] view = means
+        for node in range(self.n_nodes - 1, -1, -1):
+            child = self.nodes[node].next
+            if self.nodes[node].column < 0:
+                view[node] = self.unit * self.values[
+                    <Py_ssize_t> child * self.n_outputs + output
+                ]
+            else:
+                part = self.grown[child].n_rows / <double> self.grown[node].n_rows
+                view[node] = part * view[child] + (1.0 - part) * view[child + 1]
+        return means
+
+    def depths(self):
+        """The depth of every node in its tree, as an int32 array of shape (n_nodes,)."""
+        depths = np.zeros(self.n_nodes, dtype=np.int32)
+        cdef int32_t[::1] view = depths
+        cdef int32_t node, child
+        for node in range(self.n_nodes):
+            if self.nodes[node].column >= 0:
+                child = self.nodes[node].next
+                view[child] = view[child + 1] = view[node] + 1
+        return depths
+
+    # ------------------------------------------------------------------------------ state
+
+    cdef dict state(self):
+        cdef int32_t node, n = self.n_nodes
+        cdef const StageNode* here
+        records = np.empty(n, dtype=RECORDS)
+        cdef StageRecord[::1] view = records
+        for node in range(n):
+            here = &self.nodes[node]
+            view[node] = StageRecord(
+                here.column, 0.0 if here.salt else here.bound.threshold,
+                here.bound.members if here.salt else 0, here.next, self.grown[node].gain,
+                self.grown[node].n_rows, here.missing_right, here.salt,
+            )
+        roots = np.empty(self.n_trees, dtype=np.int32)
+        values = np.empty((self.n_leaves, self.n_outputs), dtype=np.float32)
+        base = np.empty(self.n_outputs)
+        if self.n_trees:
+            roots[:] = <int32_t[:self.n_trees]> self.roots
+        if self.n_leaves:
+            values[:] = <float[:self.n_leaves, :self.n_outputs]> self.values
+        if self.n_outputs:
+            base[:] = <double[:self.n_outputs]> self.base
+        return {
+            "nodes": records, "roots": roots, "values": values, "base": base,
+            "n_labels": self.n_labels, "unit": self.unit,
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        cdef const StageRecord[::1] records = state["nodes"]
+        cdef const int32_t[::1] roots = state["roots"]
+        cdef const float[:, ::1] values = state["values"]
+        cdef const double[::1] base = state["base"]
+        cdef int32_t i, k, n_leaves = <int32_t> values.shape[0]
+        cdef StageNode* here
+        self._release()
+        if base.shape[0] == 0:
+            return 0
+        self.begin(state["n_labels"], <int32_t> base.shape[0])
+        self.unit = state["unit"]
+        for k in range(self.n_outputs):
+            self.base[k] = base[k]
+        for i in range(<int32_t> roots.shape[0]):
+            self.begin_tree()
+            self.roots[i] = roots[i]
+        self.reserve_nodes(<int32_t> records.shape[0])
+        self.n_nodes = <int32_t> records.shape[0]
+        for i in range(self.n_nodes):
+            here = &self.nodes[i]
+            here.column, here.next = records[i].column, records[i].next
+            here.bound = bound_of(records[i].salt, records[i].threshold, records[i].members)
+            self.grown[i] = Grown(records[i].gain, records[i].n_rows)
+            here.missing_right = <uint8_t> records[i].missing_right
+            here.salt = <uint8_t> records[i].salt
+        if n_leaves:
+            self.reserve_leaves(n_leaves)
+        self.n_leaves = n_leaves
+        for i in range(n_leaves):
+            for k in range(self.n_outputs):
+                self.values[<Py_ssize_t> i * self.n_outputs + k] = values[i, k]
+        return 0
+
+
+def check_stages(state, n_columns, n_labels):
+    """Raise StateError unless `Stages.take_state` can trust a state.
+
+    `n_labels` bounds the labels, 0 where rows have numbers.
+    """
+    nodes, roots, values, base = (state[name] for name in ("nodes", "roots", "values", "base"))
+    size, known = len(nodes), state["n_labels"]
+    numbers = np.arange(size)
+    require(0 < state["unit"] <= LARGEST, "the unit of boosted trees")
+    require(type(known) is int and 0 <= known <= n_labels, "the labels of boosted trees")
+    wanted = 1 if not n_labels or known == 2 else known
+    if len(base) == 0:
+        require(size == len(roots) == len(values) == known == 0, "boosted trees of nothing")
+        return
+    require((known > 1 or not n_labels) and len(base) == wanted, "the outputs of boosted trees")
+    require((np.abs(base) <= LARGEST).all(), "what is said without boosted trees")
+    require((np.abs(values) <= MOST_SAID).all(), "the values of boosted trees")
+    require(values.shape[1] == len(base), "the outputs of boosted trees")
+    check_finite(nodes, "threshold")
+    check_finite(nodes, "gain", at_least=0)
+    n_rows = nodes["n_rows"].astype(np.int64)
+    require((n_rows > 0).all(), "the rows of boosted trees")
+    is_inner = nodes["column"] >= 0
+    require((nodes["column"] >= -1).all() and (nodes["column"] < n_columns).all(), "a column")
+    require(np.isin(nodes["missing_right"], (0, 1)).all(), "a split of a boosted tree")
+    require(((nodes["salt"] >= 0) & (nodes["salt"] < 256)).all(), "a split of a boosted tree")
+    first = nodes["next"][is_inner].astype(np.int64)
+    require(((first > numbers[is_inner]) & (first + 1 < size)).all(), "a child in a boosted tree")
+    require((n_rows[first] + n_rows[first + 1] == n_rows[is_inner]).all(), "the rows of a split")
+    # every node is the root of a tree, or one of the two children of one node before it
+    children = np.sort(np.concatenate([first, first + 1, roots.astype(np.int64)]))
+    require(np.array_equal(children, numbers), "a child in a boosted tree")
+    require((np.diff(roots) > 0).all(), "the roots of boosted trees")
+    leaves = np.sort(nodes["next"][~is_inner])
+    require(np.array_equal(leaves, np.arange(len(values))), "the leaves of boosted trees")
