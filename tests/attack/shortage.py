@@ -80,11 +80,21 @@ def some_call(model, rng, number):
     return lambda: model.learn_many(X, y)
 
 
+def learn_words(model, rng):
+    """Many rows of words, so that there is much to be let go, and to be grown from."""
+    n = rng.choice([100, 300, 600])
+    X = sp.random(n, 400, density=0.05, format="csr", random_state=rng.randrange(2**32))
+    model.learn_many(X, [example(rng, i, isinstance(model, base.Classifier), False)[1] % 3
+                         for i in range(n)])
+
+
 def attack(estimator, seed, fail_after):
     """One stream, in whose calls memory runs out; returns how often it did."""
     rng = random.Random(f"{estimator.__name__} {seed}")
-    params = rng.choice([{}, *estimator._unit_test_params()])
+    params = rng.choice([{}, {"max_bytes": 10**6}, *estimator._unit_test_params()])
     model, count = estimator(**params), 0
+    if rng.random() < 0.3 and not issubclass(estimator, base.MultiTargetRegressor):
+        learn_words(model, rng)
     for number in range(CALLS):
         call = some_call(model, rng, number)
         try:

@@ -223,15 +223,15 @@ cdef class HistogramLeaves(LeafModels):
     cdef int resize(self, LinearModel* model, int32_t capacity, int32_t width) except -1 nogil:
         """Give a model room for so many columns and outputs."""
         cdef double* records
-        cdef int32_t i, old = model.width
+        cdef int32_t i, old = model.width, kept = min(old, width)
         if capacity > model.capacity:
             model.columns = <int32_t*> counted(model.columns, capacity * sizeof(int32_t))
         records = <double*> counted_zeros(<size_t> (capacity + 1) * 2 * width * sizeof(double))
         for i in range(model.n + 1 if model.records != NULL else 0):
             memcpy(&records[<size_t> i * 2 * width], &model.records[<size_t> i * 2 * old],
-                   old * sizeof(double))
+                   kept * sizeof(double))
             memcpy(&records[(<size_t> i * 2 + 1) * width],
-                   &model.records[(<size_t> i * 2 + 1) * old], old * sizeof(double))
+                   &model.records[(<size_t> i * 2 + 1) * old], kept * sizeof(double))
         give_back(model.records)
         model.records = records
         model.capacity = capacity

@@ -338,26 +338,41 @@ cdef int32_t* table_sorted_slots(
     return sorted_slots(table, width, False, n)
 
 
+cdef Py_ssize_t fewest_for(int32_t capacity) noexcept nogil:
+    """How many records a file must have of a dense table of so many slots, see `layout_of`."""
+    cdef Py_ssize_t n = 0
+    while MOST_EMPTY * <Py_ssize_t> hash_capacity(n) < capacity:
+        # one more than its hash table would hold
+        n = 3 * <Py_ssize_t> hash_capacity(n) // 4 + 1
+    return n
+
+
 cdef int32_t* sorted_slots(
-    const Table* table, int width, bint keeps_zeros, Py_ssize_t* n
+    const Table* table, int width, bint is_for_file, Py_ssize_t* n
 ) except? NULL nogil:
-    """As `table_sorted_slots`; with `keeps_zeros` all records of a hash table."""
-    cdef Py_ssize_t i, count = table_count(table, width)
+    """As `table_sorted_slots`; for a file with records that are zero: all of a hash table, of a
+    dense one as many as tell that it is dense."""
+    cdef Py_ssize_t i, count = table_count(table, width), n_zeros = 0
     cdef int32_t* slots
     cdef int32_t slot
-    keeps_zeros = keeps_zeros and table.keys != NULL
-    if keeps_zeros:
-        count = table.size
+    if is_for_file:
+        n_zeros = table.size - count
+        if table.keys == NULL:
+            n_zeros = max(fewest_for(table.capacity) - count, <Py_ssize_t> 0)
+    count += n_zeros
     slots = <int32_t*> malloc((count + 1) * sizeof(int32_t))
     if slots == NULL:
         raise_no_memory()
     i = 0
     for slot in range(table.capacity):
-        if keeps_zeros and table.keys[slot] < 0:
+        if table.keys != NULL and table.keys[slot] < 0:
             continue
-        if keeps_zeros or not is_zero(&table.records[<size_t> slot * width], width):
-            slots[i] = slot if table.keys == NULL else table.keys[slot]
-            i += 1
+        if is_zero(&table.records[<size_t> slot * width], width):
+            if n_zeros == 0:
+                continue
+            n_zeros -= 1
+        slots[i] = slot if table.keys == NULL else table.keys[slot]
+        i += 1
     if table.keys != NULL:
         qsort(slots, count, sizeof(int32_t), compare_keys)
         for i in range(count):
@@ -370,7 +385,7 @@ cdef int32_t* sorted_slots(
 cdef class TableExport:
     """The records of many tables as arrays, in the order of table and key.
 
-    Those of dense tables that are zero are left out.
+    Of a dense table those that are zero are left out, but for a few where too few are left.
 
     Table i has `keys[starts[i]:starts[i + 1]]` and the same lines of `records`. `capacities` are
     those of the tables, negative where they are dense: what there is room for must not depend on

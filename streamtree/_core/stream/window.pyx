@@ -180,8 +180,8 @@ cdef class Window:
             self.targets[slot] = example.targets[0]
         self.weights[slot] = <float> max(LEAST_WEIGHT, min(example.weight, MOST_WEIGHT))
         self.size += 1
-        if SPARSE_PARTS * self.n_entries() < self.list_capacity:
-            self._lay_lists(max(2 * self.n_entries(), <int64_t> FIRST_ENTRIES))
+        if self._fitting_capacity() < self.list_capacity:
+            self._lay_lists(self._fitting_capacity())
         return 0
 
     cdef int _push_list(self, const View* listed) except -1 nogil:
@@ -309,9 +309,11 @@ cdef class Window:
             self._move_words(&self.cells[i].code, self.stride, capacity, <int32_t*> spare)
         self._move_words(self.labels, 1, capacity, <int32_t*> spare)
         self._move_words(<int32_t*> self.weights, 1, capacity, <int32_t*> spare)
-        self._move_pairs(<int64_t*> self.targets, capacity, spare)
-        self._move_pairs(self.starts, capacity, spare)
-        self._move_pairs(self.ends, capacity, spare)
+        if self._has_targets:
+            self._move_pairs(<int64_t*> self.targets, capacity, spare)
+        if self.n_listed_columns:
+            self._move_pairs(self.starts, capacity, spare)
+            self._move_pairs(self.ends, capacity, spare)
         free(spare)
         self.capacity = capacity
         # nor is there room for more
@@ -331,11 +333,18 @@ cdef class Window:
     cdef void _move_pairs(self, int64_t* pairs, int32_t capacity, int64_t* spare) noexcept nogil:
         """The same for values of eight bytes."""
         cdef int64_t row
-        if pairs == NULL:
-            return
         for row in range(max(self.first(), self.size - capacity), self.size):
             spare[row % capacity] = pairs[self.slot_of(row)]
         memcpy(pairs, spare, capacity * sizeof(int64_t))
+
+    cdef int64_t _fitting_capacity(self) noexcept nogil:
+        """Entries that lists are to have room for: less than now where most have gone."""
+        cdef int64_t capacity = FIRST_ENTRIES
+        if SPARSE_PARTS * self.n_entries() >= self.list_capacity:
+            return self.list_capacity
+        while capacity < 2 * self.n_entries():
+            capacity *= 2
+        return capacity
 
     cdef int _lay_lists(self, int64_t least) except -1 nogil:
         """Lay the lists in a ring for at least so many entries, a power of two."""
@@ -550,7 +559,8 @@ cdef class Window:
             "size": self.size,
             "length": self.length,
             "capacity": self.capacity,
-            "list_capacity": self.list_capacity,
+            # where memory ran out, lists may be as large as they were before rows went
+            "list_capacity": self._fitting_capacity(),
             "field_of": ints(self.field_of, self.n_columns),
             "columns": columns_of,
             "groups": np.array([self.fields[i].group for i in fields], dtype=np.int32),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from support.streams import blobs
 
+from streamtree import SelfTerminatingTreeClassifier
 from streamtree._core.kernels.losses import Loss
 from streamtree._core.learners.learner import Classifier
 from streamtree._core.leaves.histogram import HistogramLeaves, LeafModel
@@ -57,3 +58,19 @@ def test_any_tree_has_any_leaf_models(name):
     for model in (core, other):
         model.learn_many(batch.rows(), batch.names, batch.first_rows(None), labels, None)
     assert pickle.dumps(core.snapshot()) == pickle.dumps(other.snapshot())
+
+
+def test_a_model_of_fewer_outputs_than_its_leaf_has_labels_comes_back():
+    """As it is of a leaf that met no columns, where memory ran out with a new label."""
+    model = SelfTerminatingTreeClassifier()
+    for label in range(12):
+        model.learn_one({}, label)
+    state = model.snapshot()
+    (part,) = state["tree"]["leaves"]["models"]
+    part["width"], part["records"] = 1, part["records"][:, :, :1].copy()
+    for _ in range(200):
+        other = model.clone()
+        other._core.check_state(state)
+        other._core.restore(state)
+    other.learn_one({}, 3)
+    assert sum(other.predict_proba_one({}).values()) == pytest.approx(1.0)

@@ -1,5 +1,6 @@
 """The tables of weights and class counts, seen from outside: wide, sparse, many classes, late."""
 
+import copy
 import pickle
 import sys
 
@@ -18,6 +19,8 @@ from support.lomtrees import (
     state_of,
 )
 from support.streams import as_dicts, blobs
+
+from streamtree import SoftTreeClassifier
 
 
 def word_rows(n, classes, words, seed=0, length=12):
@@ -203,3 +206,20 @@ def test_a_dense_table_that_turns_into_a_hash_has_room_for_its_zeros():
         """,
         timeout=60,
     )
+
+
+def test_a_copy_of_a_table_whose_records_became_zero_takes_as_many_bytes():
+    X = np.random.default_rng(0).normal(size=(40, 600))
+    model = SoftTreeClassifier()
+    model.learn_many(X, np.arange(40) % 2)
+    # as it is where memory runs out before a gate has learned anything
+    state = copy.deepcopy(model.snapshot())
+    state["tree"]["gates"]["records"][:] = 0.0
+    model = model.clone()
+    model._core.restore(state)
+    copied = pickle.loads(pickle.dumps(model))
+    assert pickle.dumps(copied) == pickle.dumps(model)
+    assert sys.getsizeof(copied) == sys.getsizeof(model)
+    again = pickle.loads(pickle.dumps(copied))
+    assert pickle.dumps(again) == pickle.dumps(model)
+    assert sys.getsizeof(again) == sys.getsizeof(model)

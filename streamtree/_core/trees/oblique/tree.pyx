@@ -51,9 +51,9 @@ cdef class ObliqueTree(ObliqueSteps):
         if out != NULL:
             self.answer(home, out)
         if not self.is_regression and not self.admits(example.label + 1):
-            # a class that finds no room counts as the last one that did
+            # a class that finds no room counts as the last one that did; for the first there is
             known = example[0]
-            known.label = min(example.label, self.n_outputs - 1)
+            known.label = max(min(example.label, self.n_outputs - 1), 0)
             step.example = example = &known
         self.reserve_outputs(n_targets if self.is_regression else example.label + 1)
         self.reserve_steps()
