@@ -12,8 +12,9 @@ from reference.extratree import Buckets, Random, below, bucket, fraction, side
 from reference.lomtree import splitmix64
 from streamtree._core.stream.features import Category
 
-FIRST_GROWTH, LEAST_LEAF, MOST_LEAVES = 100, 10, 31
-BINS, SAMPLED, MOST_CHOSEN, BUCKETS = 64, 512, 32, 32
+FIRST_GROWTH, LEAST_LEAF, MOST_LEAVES = 50, 10, 31
+FIRST_WAIT, WAIT = 40, 75
+BINS, SAMPLED, MOST_CHOSEN, BUCKETS, SALTS = 64, 512, 32, 32, 32
 STRENGTH, STRENGTH_OF_SETS, SMOOTHING = 1.0, 10.0, 10.0
 LEAST_CURVATURE, MOST_SAID, RATE, N_TREES = 1e-6, 8.0, 0.25, 60
 
@@ -24,7 +25,7 @@ def growths(n, window, seed):
     while size <= n:
         rows = min(size, window)
         yield size - rows, size, random.word()
-        size += rows * 3 // 4
+        size += rows * (FIRST_WAIT + (WAIT - FIRST_WAIT) * rows // window) // 100
 
 
 class Node:
@@ -77,15 +78,12 @@ class ReferenceBoosting:
             self.truth = np.eye(n_labels)[targets]
         self.scores = np.tile(np.zeros(1) if n_labels == 0 else self.base, (len(rows), 1))
         columns = list(zip(*rows, strict=True))
-        self.salts = [
-            1 + below(self.random.word(), 255) if isinstance(column[0], (Category, type(None)))
-            else 0
-            for column in columns
-        ]  # fmt: skip
-        self.cuts = [
-            self.cut(np.array(column)) if salt == 0 else None
-            for column, salt in zip(columns, self.salts, strict=True)
-        ]
+        self.salts, self.cuts = [], []
+        for column in columns:
+            is_number = not isinstance(column[0], (Category, type(None)))
+            sample = self.sample(column)
+            self.salts.append(0 if is_number else self.chosen_salt(sample))
+            self.cuts.append(self.cut(np.array(sample)) if is_number else None)
         self.bins = np.array([self.binned(*parts) for parts in enumerate(columns)])
 
     def first_scores(self, targets):
@@ -96,12 +94,25 @@ class ReferenceBoosting:
 
     # -------------------------------------------------------------------------------- bins
 
-    def cut(self, column):
-        """Where the bins end."""
+    def sample(self, column):
+        """Some cells of a column, or all."""
         n = len(column)
-        if n > SAMPLED:
-            column = column[[below(self.random.word(), n) for _ in range(SAMPLED)]]
-        sample = np.sort(column[column == column])
+        if n <= SAMPLED:
+            return column
+        return [column[below(self.random.word(), n)] for _ in range(SAMPLED)]
+
+    def chosen_salt(self, sample):
+        """The hash by which fewest categories lie in one bucket with others."""
+        salts = [1 + below(self.random.word(), 255) for _ in range(SALTS)]
+        known = [cell for cell in sample if cell is not None]
+        return min(
+            salts,
+            key=lambda salt: np.sum(np.bincount([0, *(bucket(cell, salt) for cell in known)]) ** 2),
+        )
+
+    def cut(self, sample):
+        """Where the bins of numbers end."""
+        sample = np.sort(sample[sample == sample])
         least = 1
         if np.sum(sample[1:] > sample[:-1]) > BINS - 2:
             least = -(-len(sample) // (BINS - 2))

@@ -107,11 +107,11 @@ def compare_trees(stages, names, reference, columns, rows):
 
 
 CASES = [
-    ("plain", 2, 400, {}),
-    ("plain", 0, 400, {"seed": 7}),
-    ("plain", 3, 400, {"seed": 2**64 - 1}),
-    ("gaps", 2, 400, {}),
-    ("gaps weights", 0, 400, {}),
+    ("plain", 2, 460, {}),
+    ("plain", 0, 460, {"seed": 7}),
+    ("plain", 3, 460, {"seed": 2**64 - 1}),
+    ("gaps", 2, 460, {}),
+    ("gaps weights", 0, 460, {}),
     ("gaps kinds", 0, 700, {"window": 300}),
     ("kinds", 2, 700, {"window": 300}),
     ("gaps kinds", 5, 700, {}),

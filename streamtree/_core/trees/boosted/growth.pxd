@@ -32,11 +32,19 @@ cdef extern from "../../kernels/bins.h" nogil:
         float slope
         float weight
         float n
+    ctypedef struct Aim "streamtree_aim":
+        float slope
+        float weight
     void gather "streamtree_gather"(
         const uint8_t* bins, int64_t stride, const int32_t* rows, int32_t n,
-        const int32_t* columns, int32_t n_columns, const float* slopes, const float* weights,
-        Bin* found)
+        const int32_t* columns, int32_t n_columns, const Aim* aims, Bin* found)
     void take_out "streamtree_take_out"(Bin* bins, const Bin* others, int32_t n)
+    # of several labels; n is a multiple of 4
+    void reweigh "streamtree_reweigh"(float* shares, const float* factors, int32_t n)
+    void add_shares "streamtree_add_shares"(
+        double* sums, const float* shares, float weight, int32_t n)
+    void add_variances "streamtree_add_variances"(
+        double* sums, const float* shares, float weight, int32_t n)
 
 
 cdef struct Side:
@@ -87,19 +95,19 @@ cdef class BoostedGrowth:
     cdef int32_t window_slots
     cdef int32_t n_labels
     cdef int32_t n_outputs
+    cdef int32_t n_lanes        # of several outputs: rounded up to a multiple of 4
     cdef int32_t n_columns
     cdef Column* columns
     cdef float* cuts            # by column: up to BINS of them
     cdef uint8_t* bins          # by row, then by column
     cdef int32_t* chosen        # columns of the tree that is grown
     cdef int32_t n_chosen
-    cdef float* scores          # by row, then by output
-    cdef float* shares          # the probabilities of these; NULL for one output
+    cdef float* scores          # by row; of several outputs NULL
+    cdef float* shares          # by row, then by output: what is said of several labels, or NULL
     cdef int32_t* labels        # by row; of numbers NULL
     cdef float* numbers         # by row, in deviations from their mean; of labels NULL
     cdef float* row_weights     # by row
-    cdef float* slopes          # by row: what the tree is to say, times the row's weight
-    cdef float* weights         # by row: of its curvature
+    cdef Aim* aims              # by row: what the tree is to say, times the row's weight
     cdef float* sample          # of a column
     cdef double weight          # of all rows, and of their numbers the mean and the squares
     cdef double mean
@@ -121,13 +129,16 @@ cdef class BoostedGrowth:
 
     cdef int start(self, uint64_t seed, size_t most) except -1 nogil
     cdef size_t _bytes_for(self, int64_t n) noexcept nogil
+    cdef void _know(self, int32_t n_labels) noexcept nogil
     cdef int _take(self) except -1 nogil
     cdef bint _is_rare(self, int32_t field) noexcept nogil
     cdef bint loses_rows(self) noexcept nogil
     cdef int64_t pace(self) noexcept nogil
     cdef int run(self) except -1 nogil
     cdef int64_t _do_step(self) except -1 nogil
-    cdef int64_t _cut(self) noexcept nogil
+    cdef int64_t _look(self) noexcept nogil
+    cdef void _choose_salt(self, Column* column, const uint32_t* kinds, int32_t n) noexcept nogil
+    cdef void _cut(self, Column* column, float* cuts, int32_t n) noexcept nogil
     cdef int64_t _bin(self) except -1 nogil
     cdef int _begin_scores(self) except -1 nogil
     cdef int64_t _start(self) except -1 nogil
@@ -147,7 +158,8 @@ cdef class BoostedGrowth:
     cdef int64_t _divide(self) except -1 nogil
     cdef int64_t _sum(self) except -1 nogil
     cdef int64_t _move(self) except -1 nogil
-    cdef void _say(self, int32_t i) noexcept nogil
+    cdef float* _shares_of(self, int32_t row) noexcept nogil
+    cdef void _miss(self, int32_t row) noexcept nogil
     cdef int drop(self) except -1 nogil
     cdef void _release(self) noexcept nogil
     cdef dict state(self)

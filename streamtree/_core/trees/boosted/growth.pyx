@@ -51,6 +51,8 @@ cdef enum:
     ROW = 6
     LEVELS = 6
     STEP = 64
+    # hashes of a column's categories that are tried
+    SALTS = 32
 
 # of a leaf's weight: what draws what it says to nothing, and more for sets of categories
 cdef double STRENGTH = 1.0
@@ -116,8 +118,7 @@ cdef class BoostedGrowth:
         give_back(self.labels)
         give_back(self.numbers)
         give_back(self.row_weights)
-        give_back(self.slopes)
-        give_back(self.weights)
+        give_back(self.aims)
         give_back(self.sample)
         give_back(self.sums)
         give_back(self.missed)
@@ -126,7 +127,8 @@ cdef class BoostedGrowth:
         give_back(self.found)
         self.columns = NULL
         self.bins = NULL
-        self.cuts = self.scores = self.shares = self.slopes = self.weights = self.sample = NULL
+        self.cuts = self.scores = self.shares = self.sample = NULL
+        self.aims = NULL
         self.sums = self.missed = NULL
         self.numbers = self.row_weights = NULL
         self.order = self.right = self.chosen = self.labels = NULL
@@ -146,10 +148,10 @@ cdef class BoostedGrowth:
         cdef size_t n_chosen = min(self.n_columns, <int32_t> MOST_CHOSEN)
         cdef size_t n_leaves = most_leaves(n)
         return n * (
-            self.n_columns + (self.n_outputs * 2 + 4) * sizeof(float) + 2 * sizeof(int32_t)
+            self.n_columns + (self.n_lanes + 2) * sizeof(float) + sizeof(Aim) + 2 * sizeof(int32_t)
         ) + self.n_columns * (sizeof(Column) + BINS * sizeof(float) + sizeof(int32_t)) + (
             n_leaves * n_chosen * BINS * sizeof(Bin) + SAMPLED * sizeof(float)
-        ) + 3 * self.n_outputs * sizeof(double) + self.n_trees * n_leaves * (
+        ) + 3 * self.n_lanes * sizeof(double) + self.n_trees * n_leaves * (
             2 * (sizeof(StageNode) + sizeof(Grown)) + self.n_outputs * sizeof(float)
         ) * 5 // 4
 
@@ -157,8 +159,7 @@ cdef class BoostedGrowth:
         """Begin with the last rows of the window, as many as may be looked at in so many bytes."""
         cdef int32_t n = min(self.window.n_rows(), <int32_t> MOST_ROWS), f
         self.drop()
-        self.n_labels = self.window.context.n_labels
-        self.n_outputs = 1 if self.has_numbers or self.n_labels == 2 else self.n_labels
+        self._know(self.window.context.n_labels)
         if not self.has_numbers and not 1 < self.n_labels <= MOST_LABELS:
             return 0
         self.n_columns = 0
@@ -181,6 +182,13 @@ cdef class BoostedGrowth:
                 self.n_columns += 1
         return self._take()
 
+    cdef void _know(self, int32_t n_labels) noexcept nogil:
+        """What is said is about so many labels."""
+        self.n_labels = n_labels
+        self.n_outputs = self.n_lanes = 1
+        if n_labels > 2:
+            self.n_outputs, self.n_lanes = n_labels, (n_labels + 3) // 4 * 4
+
     cdef bint _is_rare(self, int32_t field) noexcept nogil:
         """Whether too few rows have a column to look at it, a word among others say."""
         cdef int32_t column = self.window.fields[field].column
@@ -195,19 +203,19 @@ cdef class BoostedGrowth:
         self.cuts = <float*> counted(NULL, self.n_columns * BINS * sizeof(float))
         self.bins = <uint8_t*> counted(NULL, n * self.n_columns)
         self.chosen = <int32_t*> counted(NULL, self.n_columns * sizeof(int32_t))
-        self.scores = <float*> counted(NULL, n * self.n_outputs * sizeof(float))
         if self.n_outputs > 1:
-            self.shares = <float*> counted(NULL, n * self.n_outputs * sizeof(float))
+            self.shares = <float*> counted(NULL, n * self.n_lanes * sizeof(float))
+        else:
+            self.scores = <float*> counted(NULL, n * sizeof(float))
         if self.has_numbers:
             self.numbers = <float*> counted(NULL, n * sizeof(float))
         else:
             self.labels = <int32_t*> counted(NULL, n * sizeof(int32_t))
         self.row_weights = <float*> counted(NULL, n * sizeof(float))
-        self.slopes = <float*> counted(NULL, n * sizeof(float))
-        self.weights = <float*> counted(NULL, n * sizeof(float))
+        self.aims = <Aim*> counted(NULL, n * sizeof(Aim))
         self.sample = <float*> counted(NULL, SAMPLED * sizeof(float))
-        self.sums = <double*> counted(NULL, 2 * self.n_outputs * sizeof(double))
-        self.missed = <double*> counted(NULL, self.n_outputs * sizeof(double))
+        self.sums = <double*> counted(NULL, 2 * self.n_lanes * sizeof(double))
+        self.missed = <double*> counted(NULL, self.n_lanes * sizeof(double))
         self.order = <int32_t*> counted(NULL, n * sizeof(int32_t))
         self.right = <int32_t*> counted(NULL, n * sizeof(int32_t))
         self.found = <Bin*> counted(NULL, most_leaves(n) * n_chosen * BINS * sizeof(Bin))
@@ -215,16 +223,14 @@ cdef class BoostedGrowth:
         self.n_steps = self.credit = 0
         self.step, self.done = CUTTING, 0
         self.weight = self.mean = self.squares = 0.0
-        for f in range(2 * self.n_outputs):
+        for f in range(2 * self.n_lanes):
             # of every label one example more
             self.sums[f] = 1.0
         for f in range(self.n_columns):
             column = &self.columns[f]
             column.column = self.window.fields[column.field].column
-            column.salt, column.n_cuts = 0, 0
-            if column.column < 0:
-                # of categories: which one stands for them is seen with the rows
-                column.salt = <uint8_t> (1 + below(next_random(&self.random), 255))
+            # of categories: which one stands for them is seen with the rows
+            column.salt, column.n_cuts = column.column < 0, 0
         self.is_growing = True
         return 0
 
@@ -240,7 +246,7 @@ cdef class BoostedGrowth:
         """The cells that are looked at for a row of the stream."""
         cdef int64_t n_chosen = min(self.n_columns, <int32_t> MOST_CHOSEN)
         return HASTE * (
-            self.n_trees * (LEVELS * (n_chosen + ROW) + 8 * self.n_outputs) + 4 * self.n_columns
+            self.n_trees * (LEVELS * (n_chosen + ROW) + 4 * self.n_outputs) + 4 * self.n_columns
         )
 
     cdef int run(self) except -1 nogil:
@@ -254,7 +260,7 @@ cdef class BoostedGrowth:
     cdef int64_t _do_step(self) except -1 nogil:
         """Do the next step; returns what it has cost, in cells."""
         if self.step == CUTTING:
-            return self._cut()
+            return self._look()
         if self.step == BINNING:
             return self._bin()
         if self.step == STARTING:
@@ -271,18 +277,52 @@ cdef class BoostedGrowth:
 
     # -------------------------------------------------------------------------------- bins
 
-    cdef int64_t _cut(self) noexcept nogil:
-        """Find where the bins of a column end: between values, about as many in every bin."""
+    cdef int64_t _look(self) noexcept nogil:
+        """Look at some rows of a column, which say how it is put into bins."""
         cdef Column* column = &self.columns[self.done]
-        cdef float* cuts = &self.cuts[self.done * BINS]
         cdef const Cell* cell
-        cdef int32_t i, row, n = 0, n_distinct = 0, since = 0, least
-        for i in range(min(self.n, <int32_t> SAMPLED) if column.salt == 0 else 0):
+        cdef int32_t i, row, n = 0
+        # of numbers these, of categories what they are hashed by
+        cdef float* numbers = self.sample
+        cdef uint32_t* kinds = <uint32_t*> self.sample
+        for i in range(min(self.n, <int32_t> SAMPLED)):
             row = i if self.n <= SAMPLED else below(next_random(&self.random), self.n)
             cell = &self.window.cells_of(self.window.slot_of(self.first + row))[column.field]
-            if not isnan(cell.number):
-                self.sample[n] = cell.number
+            if column.salt:
+                kinds[n] = self.window.context.kind_of(cell.code)
+                n += kinds[n] != 0
+            elif not isnan(cell.number):
+                numbers[n] = cell.number
                 n += 1
+        if column.salt:
+            self._choose_salt(column, kinds, n)
+        else:
+            self._cut(column, &self.cuts[self.done * BINS], n)
+        self.done += 1
+        if self.done == self.n_columns:
+            self.step, self.done = BINNING, 0
+        return 16 * n
+
+    cdef void _choose_salt(self, Column* column, const uint32_t* kinds, int32_t n) noexcept nogil:
+        """Take the hash by which fewest rows lie in one bucket with others."""
+        cdef int32_t counts[BUCKETS]
+        cdef int32_t i, trial, bucket
+        cdef int64_t crowd, least = -1
+        cdef uint8_t salt
+        for trial in range(SALTS):
+            salt = <uint8_t> (1 + below(next_random(&self.random), 255))
+            memset(counts, 0, sizeof(counts))
+            for i in range(n):
+                counts[bucket_of(kinds[i], salt)] += 1
+            crowd = 0
+            for bucket in range(BUCKETS):
+                crowd += <int64_t> counts[bucket] * counts[bucket]
+            if least < 0 or crowd < least:
+                least, column.salt = crowd, salt
+
+    cdef void _cut(self, Column* column, float* cuts, int32_t n) noexcept nogil:
+        """Find where the bins of numbers end: between them, about as many in every bin."""
+        cdef int32_t i, n_distinct = 0, since = 0, least
         qsort(self.sample, n, sizeof(float), compare)
         for i in range(1, n):
             n_distinct += self.sample[i] > self.sample[i - 1]
@@ -299,10 +339,6 @@ cdef class BoostedGrowth:
                 since = 0
         # above all that is there: what is missing against the rest
         cuts[column.n_cuts] = FLT_MAX
-        self.done += 1
-        if self.done == self.n_columns:
-            self.step, self.done = BINNING, 0
-        return 16 * n
 
     cdef int64_t _bin(self) except -1 nogil:
         """Put some rows into bins."""
@@ -360,8 +396,7 @@ cdef class BoostedGrowth:
         """Find what is to be said without any tree; every row was looked at once."""
         cdef int32_t k
         self.shadow.begin(0 if self.has_numbers else self.n_labels, self.n_outputs)
-        for k in range(self.n_outputs):
-            self.missed[k] = 0.0
+        memset(self.missed, 0, self.n_lanes * sizeof(double))
         self.step, self.done = STARTING, 0
         if self.has_numbers:
             self.shadow.base[0] = self.mean
@@ -379,39 +414,41 @@ cdef class BoostedGrowth:
         return 0
 
     cdef int64_t _start(self) except -1 nogil:
-        """Give some rows their first scores."""
-        cdef int32_t i, k, n = min(self.n - self.done, <int32_t> CHUNK), width = self.n_outputs
+        """Give some rows their first scores, or what these say of several labels."""
+        cdef int32_t i, k, n = min(self.n - self.done, <int32_t> CHUNK)
+        cdef float shares[MOST_LABELS]
+        for k in range(self.n_lanes if self.n_outputs > 1 else 0):
+            shares[k] = <float> self.shadow.base[k] if k < self.n_outputs else OUT_OF_REACH
+        if self.n_outputs > 1:
+            softmax_of(shares, self.n_lanes, shares)
         for i in range(self.done, self.done + n):
-            for k in range(width):
-                self.scores[<Py_ssize_t> i * width + k] = <float> self.shadow.base[k]
-            if self.has_numbers:
+            if self.n_outputs > 1:
+                memcpy(self._shares_of(i), shares, self.n_lanes * sizeof(float))
+                self._miss(i)
+            elif self.has_numbers:
                 self.scores[i] = 0.0
                 self.numbers[i] = <float> (
                     (self.window.targets[self.window.slot_of(self.first + i)] - self.mean)
                     / self.shadow.unit
                 )
-            if width > 1:
-                self._say(i)
+            else:
+                self.scores[i] = <float> self.shadow.base[0]
         self.done += n
         if self.done == self.n:
             self._begin_tree()
-        return 4 * n * width
+        return 2 * n * self.n_outputs
 
-    cdef void _say(self, int32_t i) noexcept nogil:
-        """See what the scores of a row say of several labels, and how wrong that is."""
-        cdef float* scores = &self.scores[<Py_ssize_t> i * self.n_outputs]
-        cdef float* shares = &self.shares[<Py_ssize_t> i * self.n_outputs]
-        cdef float padded[MOST_LABELS]
-        cdef float weight = self.row_weights[i]
-        cdef int32_t k, label, rounded = (self.n_outputs + 3) // 4 * 4
-        for k in range(rounded):
-            padded[k] = scores[k] if k < self.n_outputs else OUT_OF_REACH
-        softmax_of(padded, rounded, padded)
-        memcpy(shares, padded, self.n_outputs * sizeof(float))
-        for k in range(self.n_outputs):
-            self.missed[k] += weight * shares[k]
+    cdef float* _shares_of(self, int32_t row) noexcept nogil:
+        """The probabilities of several labels, and zeros."""
+        return &self.shares[<Py_ssize_t> row * self.n_lanes]
+
+    cdef void _miss(self, int32_t row) noexcept nogil:
+        """See how wrong is what is said of several labels."""
+        cdef const float* shares = self._shares_of(row)
+        cdef float weight = self.row_weights[row]
+        cdef int32_t label = self.labels[row]
+        add_shares(self.missed, shares, weight, self.n_lanes)
         # the share of the label was counted in place of the rest
-        label = self.labels[i]
         self.missed[label] += weight * (1 - 2 * shares[label])
 
     cdef int _begin_tree(self) except -1 nogil:
@@ -438,8 +475,7 @@ cdef class BoostedGrowth:
                 if drawn < 0.0:
                     self.target = k
                     break
-        for k in range(self.n_outputs):
-            self.missed[k] = 0.0
+        memset(self.missed, 0, self.n_lanes * sizeof(double))
         self.step, self.done = AIMING, 0
         return 0
 
@@ -452,16 +488,17 @@ cdef class BoostedGrowth:
             weight = self.row_weights[i]
             self.order[i] = i
             if self.has_numbers:
-                self.slopes[i] = weight * (self.numbers[i] - self.scores[i])
-                self.weights[i] = weight
+                self.aims[i] = Aim(weight * (self.numbers[i] - self.scores[i]), weight)
                 continue
             if self.n_outputs == 1:
                 small = exp_of(-fabs(self.scores[i]))
                 share = (1 if self.scores[i] >= 0 else small) / (1 + small)
             else:
-                share = self.shares[<Py_ssize_t> i * self.n_outputs + label]
-            self.slopes[i] = weight * ((self.labels[i] == label) - share)
-            self.weights[i] = weight * max(share * (1 - share), LEAST_CURVATURE)
+                share = self._shares_of(i)[label]
+            self.aims[i] = Aim(
+                weight * ((self.labels[i] == label) - share),
+                weight * max(share * (1 - share), LEAST_CURVATURE),
+            )
         i = self.done
         self.done = end
         if end == self.n:
@@ -490,7 +527,7 @@ cdef class BoostedGrowth:
             memset(found, 0, self.n_chosen * BINS * sizeof(Bin))
         gather(
             self.bins, self.n_columns, &self.order[leaf.begin + self.done], n, self.chosen,
-            self.n_chosen, self.slopes, self.weights, found,
+            self.n_chosen, self.aims, found,
         )
         self.done += n
         if leaf.begin + self.done == leaf.end:
@@ -660,31 +697,26 @@ cdef class BoostedGrowth:
         cdef int32_t i, k, row, n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
         cdef int32_t width = self.n_outputs
         cdef double* sums = self.sums
-        cdef const float* shares
+        cdef double* variances = &self.sums[self.n_lanes]
         cdef float* values
-        cdef float weight, share
         cdef double value
         if self.done == 0:
-            memset(sums, 0, 2 * width * sizeof(double))
+            memset(sums, 0, 2 * self.n_lanes * sizeof(double))
         for i in range(n):
             row = self.order[leaf.begin + self.done + i]
             if width == 1:
-                sums[0] += self.slopes[row]
-                sums[1] += self.weights[row]
+                sums[0] += self.aims[row].slope
+                variances[0] += self.aims[row].weight
                 continue
-            weight = self.row_weights[row]
-            shares = &self.shares[<Py_ssize_t> row * width]
-            for k in range(width):
-                share = shares[k]
-                sums[k] -= weight * share
-                sums[width + k] += weight * share * (1 - share)
-            sums[self.labels[row]] += weight
+            add_shares(sums, self._shares_of(row), -self.row_weights[row], self.n_lanes)
+            add_variances(variances, self._shares_of(row), self.row_weights[row], self.n_lanes)
+            sums[self.labels[row]] += self.row_weights[row]
         self.done += n
         if leaf.begin + self.done < leaf.end:
             return n * width
         values = self.shadow.add_leaf(leaf.node)
         for k in range(width):
-            value = self.rate * sums[k] / (sums[width + k] + STRENGTH)
+            value = self.rate * sums[k] / (variances[k] + STRENGTH)
             if width > 1:
                 # one score of all could be spared
                 value *= (width - 1) / <double> width
@@ -697,24 +729,32 @@ cdef class BoostedGrowth:
         cdef const OpenLeaf* leaf = &self.leaves[self.at]
         cdef int32_t i, k, row, n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
         cdef int32_t width = self.n_outputs
-        cdef float* values = &self.shadow.values[
+        cdef float most = -MOST_SAID
+        cdef float factors[MOST_LABELS]
+        cdef const float* values = &self.shadow.values[
             <Py_ssize_t> self.shadow.nodes[leaf.node].next * width
         ]
+        for k in range(width):
+            most = max(most, values[k])
+        for k in range(self.n_lanes):
+            # shares are what counts, so all of them may be as much smaller
+            factors[k] = exp_of(values[k] - most) if k < width else 0.0
         for i in range(n):
             row = self.order[leaf.begin + self.done + i]
-            for k in range(width):
-                self.scores[<Py_ssize_t> row * width + k] += values[k]
-            if width > 1:
-                self._say(row)
+            if width == 1:
+                self.scores[row] += values[0]
+            else:
+                reweigh(self._shares_of(row), factors, self.n_lanes)
+                self._miss(row)
         self.done += n
         if leaf.begin + self.done < leaf.end:
-            return 4 * n * width
+            return 2 * n * width
         self.done = 0
         self.at += 1
         self.step = SUMMING
         if self.at == self.n_open:
             self._begin_tree()
-        return 4 * n * width
+        return 2 * n * width
 
     # -------------------------------------------------------------------------------- state
 
@@ -737,8 +777,7 @@ cdef class BoostedGrowth:
         if state["rows"] == 0:
             return 0
         self.first, self.n, self.seed = state["first"], state["rows"], state["seed"]
-        self.n_labels = state["labels"]
-        self.n_outputs = 1 if self.has_numbers or self.n_labels == 2 else self.n_labels
+        self._know(state["labels"])
         self.n_columns = <int32_t> fields.shape[0]
         self.columns = <Column*> counted(NULL, self.n_columns * sizeof(Column))
         for f in range(self.n_columns):

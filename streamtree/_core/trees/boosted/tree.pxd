@@ -19,4 +19,5 @@ cdef class BoostedTrees(Tree):
 
     cdef int _give_up(self) except -1 nogil
     cdef int _grow(self) except -1 nogil
+    cdef int64_t _wait(self) noexcept nogil
     cdef void _turn(self, double* scores) noexcept nogil

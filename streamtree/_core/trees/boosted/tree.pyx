@@ -23,9 +23,11 @@ from streamtree._core.trees.boosted.stages import check_stages
 
 cdef enum:
     # rows before trees are first grown
-    FIRST_GROWTH = 100
-    # trees are grown anew when so many quarters of the rows of the window have come
-    WAIT = 3
+    FIRST_GROWTH = 50
+    # rows that come before trees are grown anew, by a hundred rows of the window: at first,
+    # and when it is full
+    FIRST_WAIT = 40
+    WAIT = 75
 
 
 @cython.final
@@ -122,9 +124,7 @@ cdef class BoostedTrees(Tree):
                     self.stages.swap(self.growth.shadow)
                     self.growth.drop()
             elif self.window.size >= self.next_growth:
-                self.next_growth = self.window.size + max(
-                    <int64_t> self.window.n_rows() * WAIT // 4, <int64_t> 1
-                )
+                self.next_growth = self.window.size + self._wait()
                 taken = allowed // 3 + self.stages.n_bytes()
                 self.growth.start(
                     next_random(&self.random), allowed - taken if taken < allowed else 0
@@ -135,6 +135,13 @@ cdef class BoostedTrees(Tree):
                 # where memory ran out nothing is half grown
                 self.growth.drop()
         return 0
+
+    cdef int64_t _wait(self) noexcept nogil:
+        """How many rows come before trees are grown anew."""
+        cdef int64_t n = self.window.n_rows(), part = WAIT
+        if self.window.first() == 0:
+            part = FIRST_WAIT + (WAIT - FIRST_WAIT) * n // self.window.length
+        return max(n * part // 100, <int64_t> 1)
 
     # ------------------------------------------------------------------------ explanation
 
