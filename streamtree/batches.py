@@ -26,6 +26,8 @@ __all__ = [
     "target_columns", "weight_array",
 ]
 
+# types of what is missing in a column of pandas
+MISSING = {"NAType", "NaTType"}
 # characters of a label up to which an array of labels is one of numpy's strings
 LONGEST_TEXT = 256
 
@@ -277,24 +279,32 @@ class Batch:
 
     def dicts(self) -> Iterator[dict[Any, Any]]:
         """The rows as dicts, missing cells of a frame as None, categories as strings."""
-        if self._frame is None:
-            yield from self._sparse_dicts() if isinstance(self._values, tuple) else (
-                dict(zip(self.names, row.tolist(), strict=True)) for row in self._values
-            )
+        if isinstance(self._values, tuple):
+            yield from self._sparse_dicts()
             return
+        columns = list(self._array_columns() if self._frame is None else self._frame_columns())
+        rows = zip(*columns, strict=True) if columns else itertools.repeat((), self.n_rows)
+        for cells in rows:
+            yield dict(zip(self.names, cells, strict=True))
+
+    def _array_columns(self) -> Iterator[list[Any]]:
+        for name, column in zip(self.names, self._values.T, strict=True):
+            cells = column.tolist()
+            yield _named(cells) if name in self._nominal else cells
+
+    def _frame_columns(self) -> Iterator[list[Any]]:
         import narwhals.stable.v2 as nw
 
-        nominal = {
-            name for name, dtype in self._frame.schema.items() if dtype in (nw.Categorical, nw.Enum)
-        }
-        for row in self._frame.iter_rows(named=True):
-            yield {
-                name: None if type(value).__name__ in ("NAType", "NaTType")
-                else category_text(value)
-                if name in nominal and value is not None and value == value
-                else value
-                for name, value in row.items()
-            }
+        for series in self._frame.iter_columns():
+            cells = series.to_list()
+            if series.dtype in (nw.Categorical, nw.Enum):
+                yield _named(cells)
+            elif series.name in self._nominal and series.dtype.is_numeric():
+                yield _named(cells, series.name)
+            elif MISSING.isdisjoint(kind.__name__ for kind in set(map(type, cells))):
+                yield cells
+            else:
+                yield [None if type(cell).__name__ in MISSING else cell for cell in cells]
 
     def _sparse_dicts(self) -> Iterator[dict[Any, Any]]:
         data, indices, indptr = self._values
@@ -364,6 +374,25 @@ class Batch:
             frame = frame.reindex(range(self.n_rows)) if not names else frame
             frame.index = self._frame.to_native().index
         return frame
+
+
+class _Categories(dict[Any, Any]):
+    """The string of every category of a column, made once; None for what is missing."""
+
+    def __missing__(self, cell: Any) -> str | None:
+        if cell is None or type(cell).__name__ in MISSING or cell != cell:
+            return None
+        text = self[cell] = category_text(cell)
+        return text
+
+
+def _named(cells: list[Any], number: Any = None) -> list[Any]:
+    """The categories of cells; finite numbers, if they are those of a feature `number`."""
+    categories = _Categories()
+    named = list(map(categories.__getitem__, cells))
+    if number is not None and not {"inf", "-inf"}.isdisjoint(categories.values()):
+        raise ValueError(f"feature {number!r}: a value is infinite")
+    return named
 
 
 def _is_of_one_type(labels: list[Any]) -> bool:

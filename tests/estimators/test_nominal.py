@@ -184,3 +184,43 @@ def test_estimators_of_scikit_learn_pass_it_on():
         parts.partial_fit(frame[part], y[part])
     assert_same(parts.model_, once)
     assert dict(zip(NAMES, model.feature_importances_, strict=True))["code"] > 0.5
+
+
+@pytest.mark.parametrize("dtype", ["float64", "Float64", "category"])
+def test_missing_and_infinite_numbers_of_frames(dtype):
+    """Those that are missing are no category; infinite ones are refused, unless they name one."""
+    model, cells = ModelTreeClassifier(nominal_attributes=["code"]), [1.0, math.nan, 2.5, 1.0]
+    model.learn_many(pd.DataFrame({"code": pd.Series(cells).astype(dtype)}), [0, 1, 1, 0])
+    named = ModelTreeClassifier()
+    for cell, y in zip(["1", None, "2.5", "1"], [0, 1, 1, 0], strict=True):
+        named.learn_one({"code": cell}, y)
+    assert_same(model, named)
+    infinite = pd.DataFrame({"code": pd.Series([1.0, -math.inf]).astype(dtype)})
+    if dtype == "category":
+        model.learn_many(infinite, [0, 1])
+        named.learn_one({"code": "1"}, 0)
+        named.learn_one({"code": "-inf"}, 1)
+    else:
+        with pytest.raises(ValueError, match="'code'.*infinite"):
+            model.learn_many(infinite, [0, 1])
+    assert_same(model, named)
+
+
+class Counted:
+    """A name that counts how often its representation is asked for."""
+
+    asked = 0
+
+    def __repr__(self):
+        Counted.asked += 1
+        return "Counted()"
+
+
+@pytest.mark.parametrize("cell", [1.5, "text"])
+def test_a_name_is_not_checked_with_every_row(cell):
+    name, asked = Counted(), []
+    for n in (10, 1000):
+        before = Counted.asked
+        ModelTreeClassifier().learn_many(pd.DataFrame({name: [cell] * n}), np.arange(n) % 2)
+        asked.append(Counted.asked - before)
+    assert asked[0] == asked[1] > 0

@@ -455,9 +455,13 @@ cdef class Learner:
             source = rows
             source.bind(self.intake.scaler, self.intake.learned_columns(names, first_rows))
             return source
-        for x in rows:
-            PyErr_CheckSignals()
-            self.intake.read_new(x)
+        self.intake.features.check_rows(True)
+        try:
+            for x in rows:
+                PyErr_CheckSignals()
+                self.intake.read_new(x)
+        finally:
+            self.intake.features.check_rows(False)
         return DictRows(self.intake, rows)
 
     def leaves_many(self, rows, list names):

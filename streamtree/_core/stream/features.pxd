@@ -41,6 +41,7 @@ cdef class FeatureIndex:
     cdef int64_t _bytes             # that they are counted as, with all that goes with a column
     cdef list _homes                # of every column of a category, in their order
     cdef list _new_names
+    cdef set _checked               # names that were checked in a look at rows, else None
     cdef Py_ssize_t _places
     cdef PyObject** _seen_keys
     cdef PyObject** _seen_values
@@ -50,6 +51,7 @@ cdef class FeatureIndex:
     cdef Py_ssize_t _last_size      # of the dict read last; -1 where another look may differ
 
     cdef int read(self, dict x, RowBuffer out, bint keep_new) except -1
+    cdef void check_rows(self, bint are_checked) noexcept
     cdef int32_t _look_up(self, Py_ssize_t place, object key, object value, double* number,
                           bint is_text, bint keep_new) except -2
     cdef void _keep(self, Py_ssize_t place, PyObject* value) noexcept

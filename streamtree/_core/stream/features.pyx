@@ -157,6 +157,11 @@ cdef double as_number(object key, object value) except? -1.0:
 
 cpdef str category_text(object value):
     """What a value that names a category is called: a number as its integer if it has one."""
+    if type(value) is str or type(value) is int:
+        return str(value)
+    if type(value) is float:
+        return str(int(value)) if value.is_integer() else repr(value)
+    # of all types there are, which takes longer
     if isinstance(value, Integral) and not isinstance(value, bool):
         return str(int(value))
     if isinstance(value, (Real, Decimal)) and not isinstance(value, bool):
@@ -486,6 +491,10 @@ cdef class FeatureIndex:
         self._last_size = size if is_plain and self._reads == me else -1
         return 0
 
+    cdef void check_rows(self, bint are_checked) noexcept:
+        """Whether rows are only looked at from now on, for errors: each name is checked once."""
+        self._checked = set() if are_checked else None
+
     cdef int32_t _look_up(self, Py_ssize_t place, object key, object value, double* number,
                           bint is_text, bint keep_new) except -2:
         """The column of an entry that did not stand here last time, see `_column`."""
@@ -536,6 +545,7 @@ cdef class FeatureIndex:
     cdef int32_t _column(self, object key, object value, bint keep_new) except -2:
         """The column of (key, text or None): -1 unknown, below -1 kept aside as new."""
         cdef object found
+        cdef bint checks
         self.refuse_category(key)
         if value is None:
             found = self._numbers.get(key)
@@ -547,7 +557,12 @@ cdef class FeatureIndex:
             return <int32_t> found
         if not keep_new and not self.n_shared:
             return -1
+        checks = keep_new and self._checked is not None
+        if checks and key in self._checked and (value is None or type(value) is str):
+            return -1
         check_name(key)
+        if checks:
+            self._checked.add(key)
         # str(): a subclass such as numpy.str_ must not live on in the model
         name = key if value is None else Category(key, str(value))
         if not self.admits(name):
