@@ -1,20 +1,24 @@
 """Damaged and forged model files: bytes at random, and files whose checksums were made to fit."""
 
+import contextlib
 import copy
 import io
 import json
 import pickle
 import random
 import tempfile
+import warnings
 import zipfile
 from pathlib import Path
 
 import numpy as np
+from river import base
 from support.estimators import CASES, answers, as_batch, stream_of
 from support.streams import as_dicts
 
 import streamtree
-from attack.checks import Broken
+from attack.checks import Broken, estimators
+from attack.shortage import example, learn_words
 from streamtree import modelfile
 
 INTEGERS = [-(2**63), -(2**31) - 1, -(2**31), -2, -1, 0, 1, 2, 3, 7, 100, 2**31 - 1, 2**31, 2**62]
@@ -156,6 +160,26 @@ def forged(rng, data):
         return json.dumps(header, default=str).encode()
 
 
+def odd_models(estimator):
+    """Models of rows without columns, of categories that become more, and of many words."""
+    is_classifier = issubclass(estimator, base.Classifier)
+    is_multiple = issubclass(estimator, base.MultiTargetRegressor)
+    rng = random.Random(estimator.__name__)
+    pairs = [example(rng, i, is_classifier, is_multiple) for i in range(120)]
+    for params in ({}, *list(estimator._unit_test_params())[:2]):
+        for rows in ([{} for _ in pairs[:30]], [x for x, _ in pairs]):
+            model = estimator(**params)
+            for x, (_, y) in zip(rows, pairs, strict=False):
+                with contextlib.suppress(ValueError):
+                    # some know two labels only
+                    model.learn_one(x, y)
+            yield model
+    if not is_multiple:
+        model = estimator(max_bytes=10**6)
+        learn_words(model, rng)
+        yield model
+
+
 def originals(only):
     """Files of models of all ages, each with rows and targets to go on with."""
     found = []
@@ -172,6 +196,14 @@ def originals(only):
                     model.learn_many(X[:n_learned], as_batch(y[:n_learned]))
                 model.save(path)
                 found.append((path.read_bytes(), X[:12], y[:12]))
+        for estimator in estimators(only):
+            X, y = stream_of(estimator, 12)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                models = list(odd_models(estimator))
+            for model in models:
+                model.save(path)
+                found.append((path.read_bytes(), X, y))
     return found
 
 

@@ -2,7 +2,7 @@
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free, malloc, qsort
 from libc.string cimport memcpy, memmove, memset
 
@@ -434,7 +434,7 @@ cdef class TableExport:
         }
 
 
-cdef Layout layout_of(int32_t capacity, Py_ssize_t n, int32_t last, int32_t universe):
+cdef Layout layout_of(int64_t capacity, Py_ssize_t n, int32_t last, int32_t universe):
     """The layout that a capacity of `arrays` stands for, or that of new tables if it cannot be.
 
     A table of n keys, the largest of them `last`: a file must not ask for more than its table
@@ -443,9 +443,9 @@ cdef Layout layout_of(int32_t capacity, Py_ssize_t n, int32_t last, int32_t univ
     cdef int32_t least = hash_capacity(n)
     cdef int32_t most = (2 if universe <= MANY_KEYS else 1) * MOST_EMPTY * least
     if capacity < 0 and last < -capacity <= min(universe + universe // 8, most):
-        return Layout(-capacity, True)
+        return Layout(<int32_t> -capacity, True)
     if least <= capacity <= 4 * least and capacity & (capacity - 1) == 0:
-        return Layout(capacity, False)
+        return Layout(<int32_t> capacity, False)
     return layout_for(n, universe)
 
 
