@@ -382,7 +382,8 @@ class _Categories(dict[Any, Any]):
     def __missing__(self, cell: Any) -> str | None:
         if cell is None or type(cell).__name__ in MISSING or cell != cell:
             return None
-        text = self[cell] = category_text(cell)
+        text: str = category_text(cell)
+        self[cell] = text
         return text
 
 

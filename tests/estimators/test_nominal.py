@@ -201,7 +201,7 @@ def test_missing_and_infinite_numbers_of_frames(dtype):
         named.learn_one({"code": "1"}, 0)
         named.learn_one({"code": "-inf"}, 1)
     else:
-        with pytest.raises(ValueError, match="'code'.*infinite"):
+        with pytest.raises(ValueError, match=r"'code'.*infinite"):
             model.learn_many(infinite, [0, 1])
     assert_same(model, named)
 

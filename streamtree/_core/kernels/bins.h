@@ -57,8 +57,8 @@ static inline void streamtree_take_out(
     }
 }
 
-/* The shares of labels, each times its factor, sum to one again. None becomes so small that it could
-   not come back, or that computing with it were slow. n is a multiple of 4. */
+/* The shares of labels, each times its factor, sum to one again. None becomes so small that it
+   could not come back, or that computing with it were slow. n is a multiple of 4. */
 static inline void streamtree_reweigh(float *shares, const float *factors, int32_t n)
 {
     float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f}, scale;

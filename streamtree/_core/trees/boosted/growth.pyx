@@ -306,10 +306,10 @@ cdef class BoostedGrowth:
     cdef void _choose_salt(self, Column* column, const uint32_t* kinds, int32_t n) noexcept nogil:
         """Take the hash by which fewest rows lie in one bucket with others."""
         cdef int32_t counts[BUCKETS]
-        cdef int32_t i, trial, bucket
+        cdef int32_t i, _trial, bucket
         cdef int64_t crowd, least = -1
         cdef uint8_t salt
-        for trial in range(SALTS):
+        for _trial in range(SALTS):
             salt = <uint8_t> (1 + below(next_random(&self.random), 255))
             memset(counts, 0, sizeof(counts))
             for i in range(n):
