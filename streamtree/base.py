@@ -460,8 +460,8 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
 
-        Numeric input is learned in C without the interpreter's lock; a frame with other columns
-        goes row by row.
+        Numbers and categories are learned in C without the interpreter's lock; frames with cells
+        of other types, and sparse matrices with nominal columns, go row by row.
 
         Parameters
         ----------
@@ -659,8 +659,8 @@ class StreamRegressor(_NumberModel, base.MiniBatchRegressor):
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn the rows of a batch one after the other, exactly as a loop of `learn_one` does.
 
-        Numeric input is learned in C without the interpreter's lock; a frame with other columns
-        goes row by row.
+        Numbers and categories are learned in C without the interpreter's lock; frames with cells
+        of other types, and sparse matrices with nominal columns, go row by row.
 
         Parameters
         ----------

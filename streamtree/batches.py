@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamtree._core.learners.learner import MAX_TARGET, MAX_WEIGHT
-from streamtree._core.stream.features import category_text
-from streamtree._core.stream.sources import DenseRows, SparseRows
+from streamtree._core.stream.features import Category, Shared, category_text
+from streamtree._core.stream.sources import CodedRows, DenseRows, SparseRows
 
 __all__ = [
     "Batch", "indexed_frame", "label_array", "label_list", "take_rows", "target_array",
@@ -28,6 +28,10 @@ __all__ = [
 
 # types of what is missing in a column of pandas
 MISSING = {"NAType", "NaTType"}
+# of cells that a source may have
+NUMBERS, TEXTS = {int, float, bool}, {str, type(None)}
+# of names that columns are called by, which features cannot have
+OWN_NAMES = {Category, Shared}
 # characters of a label up to which an array of labels is one of numpy's strings
 LONGEST_TEXT = 256
 
@@ -101,8 +105,10 @@ class Batch:
     Attributes
     ----------
     source
-        The rows in the form the compiled learners read, None where columns are not numeric or
-        nominal; such rows go one by one as dicts.
+        The rows in the form the compiled learners read, None where cells are neither numbers nor
+        strings, or names none that columns may have; such rows go one by one as dicts.
+    names
+        The columns of the source: features, and their categories.
 
     """
 
@@ -111,7 +117,7 @@ class Batch:
         self._frame: Any = None
         self._values: Any = None
         self._is_wide = False
-        self.source: DenseRows | SparseRows | None = None
+        self.source: DenseRows | SparseRows | CodedRows | None = None
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
         if isinstance(X, np.ndarray):
@@ -141,6 +147,7 @@ class Batch:
         if self._has_nominal():
             # as they came: large integers are no floats
             self._values = given
+            self._code(self._array_columns())
             return
         self._values = X
         self.source = DenseRows(X)
@@ -191,7 +198,8 @@ class Batch:
         if len(set(self.names)) != len(self.names):
             twice = next(name for name in self.names if self.names.count(name) > 1)
             raise ValueError(f"feature {twice!r} appears more than once among the columns")
-        if not self._has_nominal() and all(
+        has_own = not OWN_NAMES.isdisjoint(map(type, self.names))
+        if not self._has_nominal() and not has_own and all(
             dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()
         ):
             native = frame.to_native()
@@ -200,6 +208,39 @@ class Batch:
             else:
                 array = np.asarray(frame.to_numpy(), dtype=np.float64)
             self._take_array(array.reshape(self.n_rows, len(self.names)), self.names)
+        else:
+            self._code(self._frame_columns())
+
+    def _code(self, columns: Iterator[tuple[list[Any], bool]]) -> None:
+        """Make a source of numbers and categories; other cells are for dicts to look at."""
+        names: list[Any] = []
+        shape = self.n_rows, len(self.names)
+        codes, values = np.empty(shape, dtype=np.int32), np.ones(shape)
+        for i, (feature, (cells, is_nominal)) in enumerate(zip(self.names, columns, strict=True)):
+            kinds = set(map(type, cells))
+            # what a number is in a nominal column that has other things, too, is seen by itself
+            plain = TEXTS if feature in self._nominal else NUMBERS | TEXTS
+            if type(feature) in OWN_NAMES or not (is_nominal or kinds <= plain):
+                return
+            known = _Codes(is_nominal)
+            numbers = cells
+            codes[:, i] = 0
+            if is_nominal or str in kinds:
+                codes[:, i] = list(map(known.__getitem__, cells))
+                numbers = list(itertools.compress(cells, (codes[:, i] == 0).tolist()))
+            try:
+                values[codes[:, i] == 0, i] = np.array(numbers, dtype=np.float64)
+            except OverflowError:
+                return
+            if any(map(_is_infinite, known)):
+                return
+            codes[:, i] += len(names)
+            names += [feature, *(Category(feature, category_text(cell)) for cell in known)]
+        if np.isinf(values).any():
+            # which one it is they will say
+            return
+        self.names, self._values = names, (codes, values)
+        self.source = CodedRows(codes, values, len(names))
 
     def _has_nominal(self) -> bool:
         # there may be very many names
@@ -223,7 +264,7 @@ class Batch:
 
     def rows(self) -> Any:
         """The rows as learners take them: their source, or a list of dicts."""
-        return list(self.dicts()) if self.source is None else self.source
+        return list(self._dicts()) if self.source is None else self.source
 
     def first_rows(self, weights: NDArray[np.float64] | None = None) -> list[int]:
         """For every column the first row in which it has a value, -1 if there is none.
@@ -240,6 +281,13 @@ class Batch:
             return [-1] * len(self.names)
         if self._is_wide:
             return self._first_stored(values, n_rows)
+        if isinstance(self.source, CodedRows):
+            codes, values = values
+            firsts = np.full(len(self.names), -1)
+            is_there = ~np.isnan(values)
+            # of what is written twice the last stays
+            firsts[codes[is_there][::-1]] = is_there.nonzero()[0][::-1]
+            return firsts.tolist()
         if self._is_finite:
             return [0] * len(self.names)
         if isinstance(values, tuple):
@@ -270,6 +318,8 @@ class Batch:
 
     def _kept(self, keep: NDArray[np.bool_]) -> Any:
         """The values of the rows where `keep` is true."""
+        if isinstance(self.source, CodedRows):
+            return tuple(part[keep] for part in self._values)
         if not isinstance(self._values, tuple):
             return self._values[keep]
         data, indices, indptr = self._values
@@ -277,34 +327,36 @@ class Batch:
         cells = np.repeat(keep, lengths)
         return data[cells], indices[cells], np.concatenate([[0], np.cumsum(lengths[keep])])
 
-    def dicts(self) -> Iterator[dict[Any, Any]]:
+    def _dicts(self) -> Iterator[dict[Any, Any]]:
         """The rows as dicts, missing cells of a frame as None, categories as strings."""
         if isinstance(self._values, tuple):
             yield from self._sparse_dicts()
             return
-        columns = list(self._array_columns() if self._frame is None else self._frame_columns())
-        rows = zip(*columns, strict=True) if columns else itertools.repeat((), self.n_rows)
+        columns = self._array_columns() if self._frame is None else self._frame_columns()
+        named = [
+            list(map(_Texts(feature).__getitem__, cells)) if is_nominal else cells
+            for feature, (cells, is_nominal) in zip(self.names, columns, strict=True)
+        ]
+        rows = zip(*named, strict=True) if named else itertools.repeat((), self.n_rows)
         for cells in rows:
             yield dict(zip(self.names, cells, strict=True))
 
-    def _array_columns(self) -> Iterator[list[Any]]:
+    def _array_columns(self) -> Iterator[tuple[list[Any], bool]]:
+        """The cells of every column, and whether all of them are categories."""
         for name, column in zip(self.names, self._values.T, strict=True):
-            cells = column.tolist()
-            yield _named(cells) if name in self._nominal else cells
+            yield column.tolist(), name in self._nominal
 
-    def _frame_columns(self) -> Iterator[list[Any]]:
+    def _frame_columns(self) -> Iterator[tuple[list[Any], bool]]:
         import narwhals.stable.v2 as nw
 
         for series in self._frame.iter_columns():
             cells = series.to_list()
-            if series.dtype in (nw.Categorical, nw.Enum):
-                yield _named(cells)
-            elif series.name in self._nominal and series.dtype.is_numeric():
-                yield _named(cells, series.name)
-            elif MISSING.isdisjoint(kind.__name__ for kind in set(map(type, cells))):
-                yield cells
-            else:
-                yield [None if type(cell).__name__ in MISSING else cell for cell in cells]
+            if not MISSING.isdisjoint(kind.__name__ for kind in set(map(type, cells))):
+                cells = [None if type(cell).__name__ in MISSING else cell for cell in cells]
+            yield cells, series.dtype in (nw.Categorical, nw.Enum) or (
+                series.name in self._nominal
+                and (series.dtype.is_numeric() or series.dtype == nw.Boolean)
+            )
 
     def _sparse_dicts(self) -> Iterator[dict[Any, Any]]:
         data, indices, indptr = self._values
@@ -376,24 +428,40 @@ class Batch:
         return frame
 
 
-class _Categories(dict[Any, Any]):
-    """The string of every category of a column, made once; None for what is missing."""
+class _Codes(dict[Any, int]):
+    """The categories of a column, numbered from 1 as they come; what is none is 0.
+
+    They are the strings, or of a nominal column all that is not missing.
+    """
+
+    def __init__(self, is_nominal: bool) -> None:
+        self.is_nominal = is_nominal
+
+    def __missing__(self, cell: Any) -> int:
+        if type(cell) is not str and (not self.is_nominal or cell is None or cell != cell):
+            return 0
+        self[cell] = code = len(self) + 1
+        return code
+
+
+class _Texts(dict[Any, Any]):
+    """What the categories of a feature are called, made once; None for what is missing."""
+
+    def __init__(self, feature: Any) -> None:
+        self.feature = feature
 
     def __missing__(self, cell: Any) -> str | None:
-        if cell is None or type(cell).__name__ in MISSING or cell != cell:
+        if cell is None or cell != cell:
             return None
+        if _is_infinite(cell):
+            raise ValueError(f"feature {self.feature!r}: the value {cell} is infinite")
         text: str = category_text(cell)
         self[cell] = text
         return text
 
 
-def _named(cells: list[Any], number: Any = None) -> list[Any]:
-    """The categories of cells; finite numbers, if they are those of a feature `number`."""
-    categories = _Categories()
-    named = list(map(categories.__getitem__, cells))
-    if number is not None and not {"inf", "-inf"}.isdisjoint(categories.values()):
-        raise ValueError(f"feature {number!r}: a value is infinite")
-    return named
+def _is_infinite(cell: Any) -> bool:
+    return isinstance(cell, float) and math.isinf(cell)
 
 
 def _is_of_one_type(labels: list[Any]) -> bool:
@@ -502,7 +570,7 @@ def target_columns(y: Any, n_rows: int) -> tuple[NDArray[np.float64], list[Any]]
     """Several numbers a row, shape (n_rows, n_targets), and the names of the targets."""
     _refuse_masked(y, "y")
     targets = Batch(y)
-    if targets.source is None or isinstance(targets._values, tuple):
+    if not isinstance(targets.source, DenseRows):
         raise TypeError("y must be a numeric array or frame of shape (n_rows, n_targets)")
     if targets.n_rows != n_rows:
         raise ValueError(f"X has {n_rows} rows, y has {targets.n_rows}")

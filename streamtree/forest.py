@@ -199,7 +199,7 @@ class _Forest(StreamModel):
     def n_jobs(self) -> int:
         """The threads that share the rows of a batch, 1 at first; -1 for one a processor.
 
-        Arrays, sparse matrices and frames of numbers are learned and predicted by so many, without
+        Arrays, sparse matrices and frames are learned and predicted by so many threads, without
         the interpreter's lock; single examples and batches of few rows by one. Whatever the number,
         the model is the same, and so is what it says. It belongs to the object at hand: copies,
         pickles and files begin with 1.

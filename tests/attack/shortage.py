@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from river import base
 
@@ -75,7 +76,9 @@ def some_call(model, rng, number):
     generator = np.random.default_rng(number)
     y = [example(rng, number, is_classifier, False)[1] for _ in range(30)]
     X = generator.normal(size=(30, 5))
-    if rng.random() < 0.4:
+    if act > 0.82:
+        X = pd.DataFrame([example(rng, number, is_classifier, False)[0] for _ in range(30)])
+    elif rng.random() < 0.4:
         X = sp.random(30, 10 + number, density=0.1, format="csr", random_state=generator)
     return lambda: model.learn_many(X, y)
 

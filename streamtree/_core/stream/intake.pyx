@@ -28,7 +28,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from streamtree._core.stream.features import check_names
+from streamtree._core.stream.features import Category, check_names
 from streamtree._core.stream.labels import check_label_state
 from streamtree._core.stream.scaling import check_scaler
 
@@ -417,7 +417,6 @@ cdef class Intake:
         cdef int32_t[::1] view = columns
         cdef Py_ssize_t i
         for i, name in enumerate(names):
-            self.features.refuse_category(name)
             view[i] = self.features.find(name)
             if view[i] < 0:
                 view[i] = self.features.find(self.features.place_for(name))
@@ -442,7 +441,8 @@ cdef class Intake:
             return columns
         try:
             for _, i in new:
-                check_name(names[i])
+                # a category is text; how its feature is called is what may be wrong
+                check_name(names[i][0] if type(names[i]) is Category else names[i])
             for first_row, i in sorted(new):
                 self.features.add(self.features.place_for(names[i]))
                 if len(self.features.names) > size + len(births):

@@ -1,4 +1,4 @@
-"""Rows out of arrays: the lines of a dense array or of a CSR matrix, as raw rows.
+"""Rows out of arrays: the lines of a dense array, of a CSR matrix or of a frame, as raw rows.
 
 A sparse row lists what is stored and, as zeros, the columns in which zero is an observed value.
 The views of a row bring the zeros of a dense row to the same place: behind the rest.
@@ -86,6 +86,36 @@ cdef class DenseRows(RowSource):
             out.n = copy_line(&self._float32[i, 0], self.columns, out.columns, out.values)
         else:
             out.n = copy_line(&self._uint8[i, 0], self.columns, out.columns, out.values)
+        return 0
+
+
+@cython.final
+cdef class CodedRows(RowSource):
+    """Rows whose cells say of which column they are, for those of categories are many.
+
+    Two arrays of shape (n_rows, n_cells): numbers from 0 to n_columns - 1, and values, NaN where
+    they are missing.
+    """
+
+    cdef const int32_t[:, ::1] _codes
+    cdef const double[:, ::1] _values
+
+    def __cinit__(self, const int32_t[:, ::1] codes, const double[:, ::1] values,
+                  Py_ssize_t n_columns):
+        self._codes, self._values = codes, values
+        self.n_rows, self.n_columns = codes.shape[0], n_columns
+
+    cdef RowSource reader(self):
+        return self
+
+    cdef int read(self, Py_ssize_t i, bint learns, RowBuffer out) except -1 nogil:
+        cdef Py_ssize_t cell, n = 0
+        out.reserve(self._codes.shape[1])
+        for cell in range(self._codes.shape[1]):
+            out.columns[n] = self.columns[self._codes[i, cell]]
+            out.values[n] = self._values[i, cell]
+            n += out.columns[n] >= 0
+        out.n = n
         return 0
 
 
