@@ -19,13 +19,13 @@ def attack(estimator, seed):
     model, plain = estimator(**params), estimator(**params)
     X, targets = stream_of(estimator, 2000)
     X[:-10, 4] = np.nan
-    kind = rng.choice(["dense", "sparse", "mixed"])
+    kind = rng.choice(["dense", "sparse", "mixed", "objects"])
     X = frames(np.tile(X, (ROWS // 2000, 1)))[kind]
     y = as_batch(targets * (ROWS // 2000))
     learn = rng.choice([model.learn_many, model.test_then_learn_many])
     n = ROWS
     try:
-        with interrupted_after(rng.uniform(0.0005, 0.3 if kind == "mixed" else 0.1)):
+        with interrupted_after(rng.uniform(0.0005, 0.3 if kind == "objects" else 0.1)):
             try:
                 learn(X, y)
             except KeyboardInterrupt as error:

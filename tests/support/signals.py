@@ -3,6 +3,7 @@
 import gc
 import signal
 from contextlib import contextmanager
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -25,11 +26,13 @@ def interrupted_after(seconds):
 
 
 def frames(X):
-    """The same rows as an array, a sparse matrix, and a frame that goes row by row."""
+    """The same rows as an array, a sparse matrix, and frames: of strings and numbers, which is
+    coded, and of objects, which goes row by row."""
     zeros = np.where(np.abs(X) < 1.0, 0.0, X)
     mixed = pd.DataFrame(X, columns=list("abcde"))
     mixed["late"] = np.where(np.arange(len(X)) < len(X) - 10, None, "text")
-    return {"dense": X, "sparse": sp.csr_array(zeros), "mixed": mixed}
+    objects = mixed.assign(price=pd.Series([Decimal(2)] * len(X), dtype=object))
+    return {"dense": X, "sparse": sp.csr_array(zeros), "mixed": mixed, "objects": objects}
 
 
 def part(X, n):
