@@ -18,7 +18,7 @@ FULL = {
     "crowds": 110, "shortage": 500, "soak": 100_000_000,
 }  # fmt: skip
 # seeds of what went wrong once, and is not covered by a test of its own
-FOUND = [("streams", 91015, "LOMTreeClassifier"), ("shortage", 56, "ForestClassifier")]
+FOUND = [("streams", 91015, "LOMTreeClassifier")]
 
 
 def attacked(name, n, seed, only=None, timeout=120):

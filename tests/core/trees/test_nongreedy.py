@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from reference.nongreedy import BIAS, ReferenceNonGreedyTree
 from river import datasets
 from river.datasets import synth
+from support.isolated import run_isolated
 from support.marks import first_quick
 from support.snapshots import tables
 from support.strategies import streams
@@ -1232,3 +1233,25 @@ def test_rare_columns_take_no_room_from_the_warm_up_and_from_splits():
             assert model.snapshot()["tree"]["warm_up"]["rows"]["n"] == 1401
     # twice as many with all that came
     assert len(model.snapshot()["tree"]["weights"]["keys"]) < 1000
+
+
+def test_a_first_label_that_finds_no_room_counts_as_the_first_of_all():
+    """The labels before it are known, but the tree met none, as where memory ran out."""
+    run_isolated(
+        """
+        import numpy as np
+        from streamtree import NonGreedyTreeClassifier
+
+        model = NonGreedyTreeClassifier(max_bytes=2**20)
+        state = model.snapshot()
+        state["labels"] = [f"label {i}" for i in range(2000)]
+        state["labels_came_again"] = np.ones(2000, state["labels_came_again"].dtype)
+        model._core.check_state(state)
+        model._core.restore(state)
+        for label in ("label 1999", "label 1998"):
+            model.learn_one({"a": 1.0}, label)
+        assert model.predict_one({"a": 1.0}) == "label 0"
+        assert abs(sum(model.predict_proba_one({"a": 1.0}).values()) - 1.0) < 1e-9
+        """,
+        timeout=60,
+    )

@@ -51,7 +51,7 @@ cdef class ObliqueTree(ObliqueSteps):
         if out != NULL:
             self.answer(home, out)
         if not self.is_regression and not self.admits(example.label + 1):
-            # a class that finds no room counts as the last one that did; for the first there is
+            # a class that finds no room counts as the last one that did, or as the first
             known = example[0]
             known.label = max(min(example.label, self.n_outputs - 1), 0)
             step.example = example = &known
