@@ -12,12 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the loader can choose, loops over classes exist for two generations of processors. */
-#if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
-#define STREAMTREE_CLONES __attribute__((target_clones("avx2", "default"), unused)) static
-#else
-#define STREAMTREE_CLONES static inline
-#endif
+#include "clones.h"
 
 #if (defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 9)) && !defined(STREAMTREE_PLAIN)
 #define STREAMTREE_VECTORS

@@ -32,13 +32,26 @@ cdef extern from "../../kernels/bins.h" nogil:
         float slope
         float weight
         float n
+    ctypedef struct Binned "streamtree_binned":
+        int32_t column
+        int32_t first
+    ctypedef struct Sums "streamtree_sums":
+        double* slope
+        double* weight
+        float* n
     ctypedef struct Aim "streamtree_aim":
         float slope
         float weight
+    int32_t bin_of "streamtree_bin_of"(float value, const float* cuts, int32_t n_cuts)
     void gather "streamtree_gather"(
         const uint8_t* bins, int64_t stride, const int32_t* rows, int32_t n,
-        const int32_t* columns, int32_t n_columns, const Aim* aims, Bin* found)
+        const Binned* columns, int32_t n_columns, const Aim* aims, Bin* found)
     void take_out "streamtree_take_out"(Bin* bins, const Bin* others, int32_t n)
+    void add_up "streamtree_add_up"(
+        const Bin* bins, int32_t n, double slope, double weight, float rows, Sums* sums)
+    bint is_any_better "streamtree_is_any_better"(
+        const Sums* sums, int32_t first, int32_t end, double slope, double weight,
+        double strength, double worth)
     # of several labels; n is a multiple of 4
     void reweigh "streamtree_reweigh"(float* shares, const float* factors, int32_t n)
     void add_shares "streamtree_add_shares"(
@@ -98,10 +111,11 @@ cdef class BoostedGrowth:
     cdef int32_t n_lanes        # of several outputs: rounded up to a multiple of 4
     cdef int32_t n_columns
     cdef Column* columns
-    cdef float* cuts            # by column: up to BINS of them
+    cdef float* cuts            # by column: BINS, those that are not there above all
     cdef uint8_t* bins          # by row, then by column
-    cdef int32_t* chosen        # columns of the tree that is grown
+    cdef Binned* chosen         # columns of the tree that is grown
     cdef int32_t n_chosen
+    cdef int32_t n_bins         # of these columns
     cdef float* scores          # by row; of several outputs NULL
     cdef float* shares          # by row, then by output: what is said of several labels, or NULL
     cdef int32_t* labels        # by row; of numbers NULL
@@ -116,7 +130,7 @@ cdef class BoostedGrowth:
     cdef double* missed         # by output: of all rows, how wrong they are said to be
     cdef int32_t* order         # of the rows, those of a leaf side by side
     cdef int32_t* right         # of those that were divided, what went right
-    cdef Bin* found             # by room, then by chosen column, then by bin
+    cdef Bin* found             # by room, then by chosen column, then by bin of that
     cdef OpenLeaf[MOST_LEAVES] leaves
     cdef int32_t n_open
     cdef int32_t at             # the leaf at hand
@@ -146,6 +160,7 @@ cdef class BoostedGrowth:
     cdef int64_t _aim(self) noexcept nogil
     cdef void _open(self, int32_t leaf, int32_t node, int32_t begin, int32_t end,
                     int32_t room) noexcept nogil
+    cdef int32_t _bins_in(self, int32_t f) noexcept nogil
     cdef Bin* _bins_of(self, int32_t leaf) noexcept nogil
     cdef int64_t _gather(self) except -1 nogil
     cdef void _subtract(self) noexcept nogil

@@ -149,7 +149,7 @@ cdef class BoostedGrowth:
         cdef size_t n_leaves = most_leaves(n)
         return n * (
             self.n_columns + (self.n_lanes + 2) * sizeof(float) + sizeof(Aim) + 2 * sizeof(int32_t)
-        ) + self.n_columns * (sizeof(Column) + BINS * sizeof(float) + sizeof(int32_t)) + (
+        ) + self.n_columns * (sizeof(Column) + BINS * sizeof(float) + sizeof(Binned)) + (
             n_leaves * n_chosen * BINS * sizeof(Bin) + SAMPLED * sizeof(float)
         ) + 3 * self.n_lanes * sizeof(double) + self.n_trees * n_leaves * (
             2 * (sizeof(StageNode) + sizeof(Grown)) + self.n_outputs * sizeof(float)
@@ -202,7 +202,7 @@ cdef class BoostedGrowth:
         self.window_slots = self.window.capacity
         self.cuts = <float*> counted(NULL, self.n_columns * BINS * sizeof(float))
         self.bins = <uint8_t*> counted(NULL, n * self.n_columns)
-        self.chosen = <int32_t*> counted(NULL, self.n_columns * sizeof(int32_t))
+        self.chosen = <Binned*> counted(NULL, self.n_columns * sizeof(Binned))
         if self.n_outputs > 1:
             self.shares = <float*> counted(NULL, n * self.n_lanes * sizeof(float))
         else:
@@ -338,18 +338,18 @@ cdef class BoostedGrowth:
                 column.n_cuts += 1
                 since = 0
         # above all that is there: what is missing against the rest
-        cuts[column.n_cuts] = FLT_MAX
+        for i in range(column.n_cuts, BINS):
+            cuts[i] = FLT_MAX
 
     cdef int64_t _bin(self) except -1 nogil:
         """Put some rows into bins."""
-        cdef int32_t i, f, low, middle, n_cuts, slot, end = min(self.done + CHUNK, self.n)
+        cdef int32_t i, f, first = self.done, slot, end = min(first + CHUNK, self.n)
         cdef Column* column
         cdef const Cell* cells
-        cdef const float* cuts
         cdef float value
         cdef double distance
         cdef uint8_t* bins
-        for i in range(self.done, end):
+        for i in range(first, end):
             slot = self.window.slot_of(self.first + i)
             self.row_weights[i] = self.window.weights[slot]
             if self.has_numbers:
@@ -373,22 +373,12 @@ cdef class BoostedGrowth:
                         self.window.context.kind_of(cells[column.field].code), column.salt
                     )
                     continue
-                value, cuts = cells[column.field].number, &self.cuts[f * BINS]
-                low, n_cuts = 0, column.n_cuts
-                # how many cuts are below it
-                while n_cuts > 0:
-                    middle = n_cuts // 2
-                    if value > cuts[low + middle]:
-                        low += middle + 1
-                        n_cuts -= middle + 1
-                    else:
-                        n_cuts = middle
-                bins[f] = 0 if isnan(value) else <uint8_t> (1 + low)
-        low = self.done
+                value = cells[column.field].number
+                bins[f] = <uint8_t> bin_of(value, &self.cuts[f * BINS], column.n_cuts)
         self.done = end
         if end == self.n:
             self._begin_scores()
-        return 4 * (end - low) * self.n_columns
+        return 4 * (end - first) * self.n_columns
 
     # -------------------------------------------------------------------------------- trees
 
@@ -461,10 +451,14 @@ cdef class BoostedGrowth:
         self.shadow.begin_tree()
         self.n_chosen = min(self.n_columns, <int32_t> MOST_CHOSEN)
         for f in range(self.n_columns):
-            self.chosen[f] = f
+            self.chosen[f].column = f
         for f in range(self.n_chosen if self.n_chosen < self.n_columns else 0):
             other = f + <int32_t> below(next_random(&self.random), self.n_columns - f)
             self.chosen[f], self.chosen[other] = self.chosen[other], self.chosen[f]
+        self.n_bins = 0
+        for f in range(self.n_chosen):
+            self.chosen[f].first = self.n_bins
+            self.n_bins += self._bins_in(self.chosen[f].column)
         self.target = 0
         if self.n_outputs > 1:
             for k in range(self.n_outputs):
@@ -515,8 +509,12 @@ cdef class BoostedGrowth:
         self.leaves[leaf].best.gain = 0.0
         self.shadow.grown[node].n_rows = end - begin
 
+    cdef int32_t _bins_in(self, int32_t f) noexcept nogil:
+        """How many bins a column has."""
+        return BUCKETS if self.columns[f].salt else self.columns[f].n_cuts + 2
+
     cdef Bin* _bins_of(self, int32_t leaf) noexcept nogil:
-        return &self.found[<Py_ssize_t> self.leaves[leaf].room * self.n_chosen * BINS]
+        return &self.found[<Py_ssize_t> self.leaves[leaf].room * self.n_bins]
 
     cdef int64_t _gather(self) except -1 nogil:
         """Look at the bins of some rows of the leaf at hand; after the last, for splits."""
@@ -524,7 +522,7 @@ cdef class BoostedGrowth:
         cdef int32_t n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
         cdef Bin* found = self._bins_of(self.at)
         if self.done == 0:
-            memset(found, 0, self.n_chosen * BINS * sizeof(Bin))
+            memset(found, 0, self.n_bins * sizeof(Bin))
         gather(
             self.bins, self.n_columns, &self.order[leaf.begin + self.done], n, self.chosen,
             self.n_chosen, self.aims, found,
@@ -540,7 +538,7 @@ cdef class BoostedGrowth:
 
     cdef void _subtract(self) noexcept nogil:
         """The larger child has the bins of its parent, without those of the smaller one."""
-        take_out(self._bins_of(self.sibling), self._bins_of(self.at), self.n_chosen * BINS)
+        take_out(self._bins_of(self.sibling), self._bins_of(self.at), self.n_bins)
 
     cdef void _find_split(self, int32_t leaf) noexcept nogil:
         """The best split of a leaf whose rows are gathered."""
@@ -550,37 +548,42 @@ cdef class BoostedGrowth:
         cdef Side whole = Side(0.0, 0.0, 0)
         if self.leaves[leaf].end - self.leaves[leaf].begin < 2 * LEAST_LEAF:
             return
-        for i in range(BINS):
+        for i in range(self._bins_in(self.chosen[0].column)):
             whole.slope += found[i].slope
             whole.weight += found[i].weight
             whole.n += <int32_t> found[i].n
         for j in range(self.n_chosen):
-            if self.columns[self.chosen[j]].salt:
-                self._try_sets(&found[j * BINS], j, &whole, best)
+            if self.columns[self.chosen[j].column].salt:
+                self._try_sets(&found[self.chosen[j].first], j, &whole, best)
             else:
-                self._try_thresholds(&found[j * BINS], j, &whole, best)
+                self._try_thresholds(&found[self.chosen[j].first], j, &whole, best)
 
     cdef void _try_thresholds(self, const Bin* found, int32_t j, const Side* whole,
                               Split* best) noexcept nogil:
         """Compare all thresholds of a column; what is missing goes to either side."""
-        cdef int32_t i, side, n_cuts = self.columns[self.chosen[j]].n_cuts
+        cdef int32_t i, first, end, side, n = self.columns[self.chosen[j].column].n_cuts + 1
+        cdef Sums sums
         cdef Side left
         cdef double before = worth(whole.slope, whole.weight, STRENGTH), gain
         for side in range(2 if found[0].n else 1):
-            left = Side(0.0, 0.0, 0)
             if side == 1 or found[0].n == 0:
-                left = Side(found[0].slope, found[0].weight, <int32_t> found[0].n)
-            for i in range(1, n_cuts + 2):
-                left.slope += found[i].slope
-                left.weight += found[i].weight
-                left.n += <int32_t> found[i].n
-                if left.n < LEAST_LEAF:
-                    continue
-                if whole.n - left.n < LEAST_LEAF:
-                    break
+                add_up(&found[1], n, found[0].slope, found[0].weight, found[0].n, &sums)
+            else:
+                add_up(&found[1], n, 0.0, 0.0, 0.0, &sums)
+            first = end = 0
+            for i in range(n):
+                first += sums.n[i] < LEAST_LEAF
+                end += whole.n - sums.n[i] >= LEAST_LEAF
+            # most columns are no better, which is seen without a division
+            if not is_any_better(
+                &sums, first, end, whole.slope, whole.weight, STRENGTH, best.gain + before
+            ):
+                continue
+            for i in range(first, end):
+                left = Side(sums.slope[i], sums.weight[i], <int32_t> sums.n[i])
                 gain = gain_of(&left, whole, before, STRENGTH, best.gain)
                 if gain > best.gain:
-                    best.gain, best.field, best.place = gain, self.chosen[j], i
+                    best.gain, best.field, best.place = gain, self.chosen[j].column, i + 1
                     best.missing_right = (
                         side == 0 if found[0].n else 2 * left.n < whole.n
                     )
@@ -616,7 +619,7 @@ cdef class BoostedGrowth:
                 break
             gain = gain_of(&left, whole, before, STRENGTH_OF_SETS, best.gain)
             if gain > best.gain:
-                best.gain, best.field = gain, self.chosen[j]
+                best.gain, best.field = gain, self.chosen[j].column
                 # what no row has goes where most do
                 best.members = ~left_members if 2 * left.n < whole.n else met & ~left_members
 
