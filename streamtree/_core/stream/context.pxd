@@ -22,5 +22,8 @@ cdef class Context:
     cdef void truncate(self, int32_t size) noexcept
     cdef int add_columns(self) except -1
     cdef size_t n_bytes(self) noexcept
-    cdef uint32_t kind_of(self, int32_t category) noexcept nogil
     cdef bint is_rare(self, int32_t column) noexcept nogil
+
+    cdef inline uint32_t kind_of(self, int32_t category) noexcept nogil:
+        """By what trees know the category of a column; 0 for none, -1."""
+        return self.hashes[category] if category >= 0 else 0

@@ -57,10 +57,6 @@ cdef class Context:
         """What hashes and groups of the columns take."""
         return self._capacity * (2 * sizeof(uint32_t) + sizeof(int32_t))
 
-    cdef uint32_t kind_of(self, int32_t category) noexcept nogil:
-        """By what trees know the category of a column; 0 for none, -1."""
-        return self.hashes[category] if category >= 0 else 0
-
     cdef bint is_rare(self, int32_t column) noexcept nogil:
         """Whether a column is to have no room where there is little of it."""
         cdef const ColumnScale* scale = &self.scaler.columns[column]

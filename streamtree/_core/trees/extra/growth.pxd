@@ -100,7 +100,8 @@ cdef class Growth:
     cdef void _measure(self) noexcept nogil
     cdef bint _is_decided(self) noexcept nogil
     cdef int32_t _chunk(self) noexcept nogil
-    cdef int64_t _next_cost(self) except -1 nogil
+    cdef bint _choose(self) noexcept nogil
+    cdef int64_t _next_cost(self) noexcept nogil
     cdef int _step(self) except -1 nogil
     cdef void _prepare(self) noexcept nogil
     cdef void _open(self) noexcept nogil

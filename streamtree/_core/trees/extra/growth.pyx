@@ -128,6 +128,12 @@ cdef class Growth:
         # the rows that are left when the limit is reached are looked at once more
         self.credit += self.haste * (self.limit() // max(self.n, 1) + 8) - spent_elsewhere
         while self.at.node >= 0 or self.n_stack:
+            if self.at.node < 0:
+                self._open()
+            if not self.is_begun:
+                self._resume()
+            if self.stage == CHOOSING and not self._choose():
+                return 0
             cost = self._next_cost()
             # a large step waits until there is enough for it: no row pays for two
             if self.credit < cost + STEP:
@@ -157,21 +163,28 @@ cdef class Growth:
         """The rows of the next step."""
         return min(self.at.end - self.at.begin - self.done, <int32_t> CHUNK)
 
-    cdef int64_t _next_cost(self) except -1 nogil:
-        """The cells that the next step looks at."""
-        if self.at.node < 0:
-            self._open()
-        if not self.is_begun:
-            self._resume()
+    cdef bint _choose(self) noexcept nogil:
+        """Compare candidates of the node at hand; returns whether enough were, or for now no more
+        are to be."""
+        cdef int64_t cost = 2 * self.search.n
+        while not self._is_decided():
+            if self.credit < cost + STEP:
+                return False
+            self.n_drawn += 1
+            self.n_tried += self.search.consider(&self.random, False)
+            self.spent += cost
+            self.credit -= cost + STEP
+        return True
+
+    cdef int64_t _next_cost(self) noexcept nogil:
+        """The cells that the next step looks at; in CHOOSING the choice is made."""
         if self.stage == COUNTING:
             return COUNT * self._chunk()
         if self.stage == SAMPLING:
             return COUNT * CHUNK
         if self.stage == DIVIDING:
             return DIVIDE * self._chunk()
-        if self._is_decided():
-            return DIVIDE * self._chunk() if self.search.best.column >= 0 else 0
-        return 2 * self.search.n
+        return DIVIDE * self._chunk() if self.search.best.column >= 0 else 0
 
     cdef int _step(self) except -1 nogil:
         """Do some more of what is due for the node at hand."""
@@ -182,10 +195,6 @@ cdef class Growth:
             return 0
         if self.stage == DIVIDING:
             return self._divide()
-        if not self._is_decided():
-            self.n_drawn += 1
-            self.n_tried += self.search.consider(&self.random, False)
-            return 0
         if self.search.best.column < 0:
             return self._close()
         self.stage, self.n_left = DIVIDING, 0

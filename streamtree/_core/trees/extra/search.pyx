@@ -273,7 +273,7 @@ cdef class SplitSearch:
 
     cdef void _gather(self) noexcept nogil:
         """Read the values of the column."""
-        cdef int32_t i, column = self.trial.column, place = self.window.field_of[column]
+        cdef int32_t is_met, n_met = 0, i, column = self.trial.column, place = self.window.field_of[column]
         cdef const int32_t* slots = self.slots
         cdef const Cell* cells = &self.window.cells[max(place, 0)]
         cdef Py_ssize_t stride = self.window.stride
@@ -283,7 +283,12 @@ cdef class SplitSearch:
                 values[i] = self.window.list_value(slots[i], column)
         elif self.window.fields[place].column < 0:
             for i in range(self.n):
-                values[i] = cells[slots[i] * stride].code == column
+                is_met = cells[slots[i] * stride].code == column
+                n_met += is_met
+                values[i] = <float> is_met
+            self.trial.low, self.trial.high = n_met == self.n, n_met > 0
+            self.trial.n_missing = 0
+            return
         else:
             for i in range(self.n):
                 values[i] = cells[slots[i] * stride].number
@@ -292,13 +297,18 @@ cdef class SplitSearch:
     cdef void _gather_set(self) noexcept nogil:
         """Choose categories, by one row of each, and see which rows have one of them."""
         cdef Trial* trial = &self.trial
-        cdef int32_t i, k
-        cdef uint32_t bucket
+        cdef int32_t i, k, code, last = -2
+        cdef uint32_t bucket = 0
         cdef bint is_right
+        cdef const Cell* cells = &self.window.cells[self.window.field_of[trial.column]]
         trial.members = trial.met = 0
         for k in range(self.n):
             i = trial.first + k if trial.first + k < self.n else trial.first + k - self.n
-            bucket = bucket_of(self.window.kind(self.slots[i], trial.column), trial.salt)
+            code = cells[self.slots[i] * self.window.stride].code
+            if code == last:
+                self.values[i] = bucket
+                continue
+            last, bucket = code, bucket_of(self.window.context.kind_of(code), trial.salt)
             self.values[i] = bucket
             if trial.met >> bucket & 1:
                 continue
@@ -312,7 +322,8 @@ cdef class SplitSearch:
             trial.members |= <uint32_t> is_right << bucket
         for i in range(self.n):
             self.values[i] = trial.members >> <uint32_t> self.values[i] & 1
-        trial.n_missing = value_range(self.values, self.n, &trial.low, &trial.high)
+        trial.low, trial.high = trial.members == trial.met, trial.members != 0
+        trial.n_missing = 0
 
     cdef bint _set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil:
         """Draw a threshold and a side for what is missing; False where nothing can be split."""
@@ -455,14 +466,14 @@ cdef class SplitSearch:
 
     cdef double _score_labels(self, double* right_weight) noexcept nogil:
         cdef int32_t i
+        cdef bint is_counted = not (self.is_weighted or self.trial.missing_right)
         cdef double weight, left_weight, right = 0.0, left = 0.0, score
-        if not (self.is_weighted or self.trial.missing_right):
-            if self.n_labels == 2:
-                self.right[0], self.right[1] = self.n_right - self.n_second, self.n_second
-            else:
-                for i in range(self.n_labels):
-                    self.right[i] = self.counts[i]
-                    self.counts[i] = 0
+        if is_counted and self.n_labels == 2:
+            return self._score_two(right_weight)
+        if is_counted:
+            for i in range(self.n_labels):
+                self.right[i] = self.counts[i]
+                self.counts[i] = 0
         for i in range(self.n_labels):
             weight = self.right[i]
             self.right[i] = 0.0
@@ -473,6 +484,17 @@ cdef class SplitSearch:
         left_weight = self.total - right_weight[0]
         score = left / left_weight + right / right_weight[0]
         # both sides pure
+        self.is_done = score >= self.total
+        return score
+
+    cdef double _score_two(self, double* right_weight) noexcept nogil:
+        """The same for rows of two labels that are counted."""
+        cdef double first = self.n_right - self.n_second, second = self.n_second, score
+        cdef double left_first = self.weights[0] - first, left_second = self.weights[1] - second
+        right_weight[0] = self.n_right
+        score = (left_first * left_first + left_second * left_second) / (
+            self.total - right_weight[0]
+        ) + (first * first + second * second) / right_weight[0]
         self.is_done = score >= self.total
         return score
 
