@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -191,7 +191,10 @@ class Batch:
             if dtype in (nw.Int128, nw.UInt128, nw.Decimal)
         ]
         if wide:
-            frame = frame.with_columns(nw.col(name).cast(nw.Float64) for name in wide)
+            # by their digits: not every library rounds a decimal to the nearest float
+            frame = frame.with_columns(
+                nw.col(name).cast(nw.String).cast(nw.Float64) for name in wide
+            )
         self._frame = frame
         self.n_rows = len(frame)
         self.names = list(frame.columns)
@@ -539,6 +542,8 @@ def label_list(y: Any, n_rows: int) -> list[Any]:
     """The labels of a batch as a list; raises unless there are n_rows of them."""
     labels: list[Any]
     _refuse_masked(y, "y")
+    if hasattr(type(y), "columns"):
+        raise TypeError(f"y must be a sequence of labels, got {type(y).__name__}: give its column")
     if isinstance(y, np.ndarray):
         if y.ndim != 1:
             raise ValueError(f"y must have one dimension, got {y.ndim}")
@@ -547,7 +552,7 @@ def label_list(y: Any, n_rows: int) -> list[Any]:
         labels = list(y.to_list())
     elif hasattr(y, "to_pylist"):
         labels = list(y.to_pylist())
-    elif isinstance(y, Iterable) and not isinstance(y, (str, bytes, dict)):
+    elif isinstance(y, Iterable) and not isinstance(y, (str, bytes, Mapping, Set)):
         labels = list(y)
     else:
         raise TypeError(f"y must be a sequence of labels, got {type(y).__name__}")

@@ -717,6 +717,11 @@ def _target_as_learned(model: StreamModel, target: Target | Targets) -> Target |
     task = _task_of(model)
     if isinstance(target, Targets) != (task == Targets.task):
         raise click.UsageError(f"the model in the file predicts {task}")
+    for name in target.name if isinstance(target, Targets) else [target.name]:
+        if name in known_columns(model)[0]:
+            raise click.UsageError(
+                f"--target: {name!r} is a feature of the model in the file, which predicts another"
+            )
     if isinstance(target, Targets):
         return target
     texts = task == "classification" and any(type(each) is str for each in model.labels)

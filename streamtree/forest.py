@@ -159,7 +159,7 @@ class _Forest(StreamModel):
             "last_label": LastLabelTree,
         }  # fmt: skip
         makers = {
-            name: made_here[name] if template is None else self._maker_of(template)
+            name: made_here[name] if template is None else self._maker_of(name, template)
             for name, template in plan.items()
         }
         return functools.partial(
@@ -176,8 +176,11 @@ class _Forest(StreamModel):
         self._core = self._core_maker(functools.partial(make_tree, exchange=exchange))()
         return exchange
 
-    def _maker_of(self, template: StreamModel) -> Callable[[], Any]:
-        make_tree = template._tree_maker()
+    def _maker_of(self, name: str, template: StreamModel) -> Callable[[], Any]:
+        try:
+            make_tree = template._tree_maker()
+        except ValueError as error:
+            raise ValueError(f"member {name!r}: {error}") from None
         if isinstance(template, self._extra):
             # while it learns, a randomised tree writes where a pool keeps what it said
             return functools.partial(alone, make_tree)

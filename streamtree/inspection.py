@@ -262,30 +262,27 @@ def _add(totals: dict[Any, Any], feature: Any, amount: Any) -> None:
     totals[feature] = totals.get(feature, 0.0) + amount
 
 
-def probes(state: Mapping[str, Any]) -> list[tuple[Any, dict[Any, Any], float]]:
+def probes(state: Mapping[str, Any]) -> list[tuple[Any, tuple[int, float], float]]:
     """Rows of one value that show what a column does to leaf models.
 
-    Returns (feature, row, weight): the column at one deviation to either side of its mean; of a
-    category, or a column that is mostly zero or missing, its usual value. The weight is the mean
-    absolute deviation that a move of 1 on such rows makes.
+    Returns (feature, (column, value), weight): the column at one deviation to either side of its
+    mean; of a category, or a column that is mostly zero or missing, its usual value. The weight is
+    the mean absolute deviation that a move of 1 on such rows makes.
     """
     found = []
     rows = max(1, state["scaler"]["rows"])
-    for name, scale in zip(state["features"], state["scaler"]["columns"], strict=True):
+    scales = zip(state["features"], state["scaler"]["columns"], strict=True)
+    for column, (name, scale) in enumerate(scales):
         share = min(1.0, max(0, int(scale["counted"] + scale["forgotten"])) / rows)
         size = 1.0 / scale["factor"] if scale["factor"] > 0.0 else 1.0
         if isinstance(name, Category):
-            found.append((name.name, {name.name: name.value}, 2.0 * share * (1.0 - share)))
+            found.append((name.name, (column, 1.0), 2.0 * share * (1.0 - share)))
         elif scale["is_dense"]:
             center = float(scale["center"])
-            found += [(name, {name: center + side * float(size)}, 0.5) for side in (-1.0, 1.0)]
+            found += [(name, (column, center + side * float(size)), 0.5) for side in (-1.0, 1.0)]
         else:
-            found.append((name, {name: float(size)}, 2.0 * share * (1.0 - share)))
-    return [probe for probe in found if probe[2] > 0.0 and _is_value(probe[1])]
-
-
-def _is_value(row: Mapping[Any, Any]) -> bool:
-    return all(isinstance(value, str) or math.isfinite(value) for value in row.values())
+            found.append((name, (column, float(size)), 2.0 * share * (1.0 - share)))
+    return [probe for probe in found if probe[2] > 0.0 and math.isfinite(probe[1][1])]
 
 
 def leaf_effects(
@@ -293,7 +290,7 @@ def leaf_effects(
 ) -> dict[Any, Any]:
     """By how much the columns move what the models of leaves say; as `split_effects`.
 
-    `measure_moves` is that of the core: it asks the leaves themselves, of rows with one value each.
+    `measure_moves` is that of the core: it asks the leaves themselves, of rows of one value.
     """
     asked, n_outputs = probes(state), len(state.get("labels") or state.get("targets") or " ")
     leaves = sorted((view for view in views if view.is_leaf), key=lambda view: -view.weight)
@@ -302,7 +299,7 @@ def leaf_effects(
     weights = np.array([view.weight for view in leaves])
     if not asked or weights.sum() <= 0.0:
         return {}
-    moves = measure_moves([row for _, row, _ in asked], [view.node for view in leaves])
+    moves = measure_moves([probe for _, probe, _ in asked], [view.node for view in leaves])
     moves = total / weights.sum() * np.einsum("plt,l->pt", moves, weights)
     effects: dict[Any, Any] = {}
     for (feature, _, weight), move in zip(asked, moves, strict=True):
@@ -323,7 +320,8 @@ def with_uses(
     leaves = sorted(leaves, key=lambda view: -view.weight)[:_MOST_USING]
     if not asked or not leaves:
         return list(views)
-    moves = measure_moves([row for _, row, _ in asked], [view.node for view in leaves]).sum(axis=2)
+    moves = measure_moves([probe for _, probe, _ in asked], [view.node for view in leaves])
+    moves = moves.sum(axis=2)
     uses = {}
     for leaf, column in zip(leaves, moves.T.tolist(), strict=True):
         totals: dict[Any, float] = {}

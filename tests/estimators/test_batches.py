@@ -710,3 +710,28 @@ def test_names_that_utf8_cannot_hold_come_back(library):
     assert shares.to_numpy().tolist() == [
         list(model.predict_proba_one({"a": a}).values()) for a in [0.0, 1.0] * 30
     ]
+
+
+@pytest.mark.parametrize("labels", [
+    pd.DataFrame({"label": ["spam"]}), pl.DataFrame({"label": ["spam"]}), pa.table({"l": ["spam"]}),
+    {"spam"}, {"spam": 1},
+])  # fmt: skip
+def test_what_has_no_order_of_labels_is_refused(labels):
+    model = ModelTreeClassifier()
+    with pytest.raises(TypeError, match="y must be a sequence of labels, got"):
+        model.learn_many(pd.DataFrame({"a": [1.0]}), labels)
+    assert model.labels == []
+
+
+@pytest.mark.parametrize("frame", [
+    lambda numbers: pa.table({"x": numbers}),
+    lambda numbers: pl.DataFrame({"x": numbers}),
+    lambda numbers: pd.DataFrame({"x": pd.array(numbers, pd.ArrowDtype(pa.decimal128(20, 3)))}),
+])  # fmt: skip
+def test_decimals_are_the_floats_next_to_them(frame):
+    numbers = [Decimal("2.55"), Decimal("1234567.89"), None, Decimal("-0.1")]
+    batch, loop = SoftTreeRegressor(), SoftTreeRegressor()
+    batch.learn_many(frame(numbers), [1.0, 2.0, 3.0, 4.0])
+    for number, y in zip(numbers, [1.0, 2.0, 3.0, 4.0], strict=True):
+        loop.learn_one({"x": number}, y)
+    assert pickle.dumps(batch) == pickle.dumps(loop)

@@ -4,6 +4,7 @@ import copy
 import pickle
 import sys
 import threading
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -17,6 +18,8 @@ from support.estimators import answers, as_batch, cases, defaults, learned, stre
 from support.memory import allocated
 from support.strategies import labels, streams
 from support.streams import as_dicts, changing_rows
+
+from streamtree import SoftTreeRegressor
 
 
 @cases
@@ -271,3 +274,18 @@ def test_nothing_leaks(estimator, params):
         if more_blocks - blocks < 150 and more - size < 200:
             return
     raise AssertionError(found)
+
+
+@pytest.mark.parametrize(("x", "y", "w", "culprit"), [
+    ({"v": Decimal("sNaN")}, 1.0, 1.0, "feature 'v': cannot convert signaling NaN"),
+    ({"v": 1.0}, Decimal("sNaN"), 1.0, "y: cannot convert signaling NaN"),
+    ({"v": 1.0}, np.timedelta64(5, "D"), 1.0, "y must be a number, got timedelta64"),
+    ({"v": 1.0}, 1.0, "1", "w must be a number, got str"),
+    ({"v": 1.0}, 1.0, None, "w must be a number, got NoneType"),
+])  # fmt: skip
+def test_what_is_no_number_is_named(x, y, w, culprit):
+    model = SoftTreeRegressor()
+    before = pickle.dumps(model)
+    with pytest.raises((TypeError, ValueError), match=culprit):
+        model.learn_one(x, y, w=w)
+    assert pickle.dumps(model) == before

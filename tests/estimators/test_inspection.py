@@ -10,6 +10,7 @@ from support.estimators import as_batch, cases, learned, stream_of, targets_of, 
 from support.streams import as_dicts, changing_rows
 
 from streamtree import ModelTreeClassifier
+from streamtree._core.stream.features import Shared
 from streamtree.inspection import NodeView, importances, split_effects, with_inner_nodes
 
 
@@ -91,6 +92,19 @@ def test_importances_are_shares(estimator, params):
     assert set(shares) <= set(range(5))
     assert list(shares.values()) == sorted(shares.values(), reverse=True)
     assert min(shares.values()) > 0.0
+
+
+@cases
+def test_importances_of_names_that_share_columns(estimator, params):
+    bounded = {**params, "max_bytes": 2**20}
+    rows = [{f"word {i}": 1.0, "v": i % 2} for i in range(4000)]
+    with pytest.warns(UserWarning, match="share a few columns"):
+        model = learned(estimator, bounded, rows, targets_of(estimator, np.arange(4000) % 2))
+    shares = model.feature_importances()
+    assert any(type(name) is Shared for name in model.snapshot()["features"])
+    assert sum(shares.values()) == pytest.approx(1.0) or not shares
+    if hasattr(model, "draw"):
+        assert model.draw().source
 
 
 def test_the_feature_that_decides_is_the_most_important():

@@ -1,6 +1,7 @@
 """Columns whose numbers are categories, in every form in which rows come."""
 
 import math
+import pickle
 from decimal import Decimal
 
 import numpy as np
@@ -12,7 +13,13 @@ from sklearn import base
 from support.estimators import ESTIMATORS, as_batch, state_of, targets_of
 
 import streamtree
-from streamtree import ForestClassifier, ModelTreeClassifier, SoftTreeClassifier
+from streamtree import (
+    ExtraTreeRegressor,
+    ForestClassifier,
+    ForestRegressor,
+    ModelTreeClassifier,
+    SoftTreeClassifier,
+)
 from streamtree import sklearn as wrapped
 
 NAMES = ["code", "size"]
@@ -209,6 +216,20 @@ class Counted:
     def __repr__(self):
         Counted.asked += 1
         return "Counted()"
+
+
+@pytest.mark.parametrize("kind", [ExtraTreeRegressor, ForestRegressor])
+def test_a_copy_knows_the_feature_whose_equal_names_are_spelled_differently(kind):
+    rng = np.random.default_rng(0)
+    models = [kind(), kind()]
+    for i in range(150):
+        name, z, y = [1, 1.0][rng.integers(2)], rng.normal(), rng.normal()
+        value = "uvw"[rng.integers(3)]
+        for model in models:
+            model.learn_one({name: value, "z": z}, y)
+        if i == 5:
+            models[0] = pickle.loads(pickle.dumps(models[0]))
+    assert pickle.dumps(models[0]) == pickle.dumps(models[1])
 
 
 @pytest.mark.parametrize("other", [1.5, Decimal(1)])

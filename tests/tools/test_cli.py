@@ -263,6 +263,11 @@ def test_resume_gives_the_file_of_one_run(data):
     assert Path("whole.st").read_bytes() == Path("m.st").read_bytes()
     _, err = call(*argv, "-o", "m.st", "--resume")
     assert "nothing new" in err
+    # another target: what is to be predicted now was a feature then
+    before = Path("m.st").read_bytes()
+    argv_of_other = ("train", "data.csv", "--target", "kind", "-o", "m.st", "--resume")
+    assert "'kind' is a feature of the model" in complaint(*argv_of_other, code=2)
+    assert Path("m.st").read_bytes() == before
     # standard input has only new rows
     data[:250].write_csv("first.csv")
     call("train", "first.csv", *argv[2:], "-o", "pipe.st")

@@ -23,6 +23,17 @@ cdef Workspace row_of(Learner learner, x, Workspace workspace=None):
     return workspace
 
 
+cdef Workspace row_of_one(Learner learner, int32_t column, double value, Workspace workspace):
+    """The row of one value; the column need not have a name of its own."""
+    workspace.incoming.reserve(1)
+    workspace.incoming.columns[0] = column
+    workspace.incoming.values[0] = value
+    workspace.incoming.n = 1
+    workspace.repeats = False
+    learner.intake.make(workspace)
+    return workspace
+
+
 cdef object told(Learner learner, int32_t node, Workspace workspace):
     """What is said from a node on: the most likely class and its share, or an array of numbers."""
     cdef Prediction said
@@ -100,10 +111,11 @@ cdef double told_output(Learner learner, Workspace workspace, Explanation out) e
 
 
 def measure_moves(Learner learner, list probes, list nodes):
-    """How far rows move what nodes say from what they say of a row without values.
+    """How far rows of one value move what nodes say from what they say of a row without values.
 
-    Returns a float64 array of shape (n_probes, n_nodes, n): with labels n is 1, and it is half of
-    the sum of all differences of shares; else n is the number of targets.
+    Every probe is a column and a value. Returns a float64 array of shape (n_probes, n_nodes, n):
+    with labels n is 1, and it is half of the sum of all differences of shares; else n is the number
+    of targets.
     """
     cdef Workspace workspace
     cdef Prediction said
@@ -117,9 +129,10 @@ def measure_moves(Learner learner, list probes, list nodes):
     learner.intake.lock.begin_predicting()
     try:
         said.shares = &shares[0]
-        workspace = None
+        workspace = row_of(learner, {})
         for i in range(-1, len(probes)):
-            workspace = row_of(learner, {} if i < 0 else probes[i], workspace)
+            if i >= 0:
+                row_of_one(learner, probes[i][0], probes[i][1], workspace)
             with nogil:
                 for j in range(n_nodes):
                     learner.tree.predict_below(

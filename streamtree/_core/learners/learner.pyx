@@ -63,6 +63,8 @@ cdef double as_weight(object w) except -1.0:
         number = w
     except OverflowError:
         number = HUGE_VAL
+    except TypeError:
+        raise TypeError(f"w must be a number, got {type(w).__name__}") from None
     if not 0.0 <= number <= MAX_WEIGHT:
         raise ValueError(f"w must be from 0 to {MAX_WEIGHT:g}, got {number!r}")
     return number
@@ -859,12 +861,16 @@ cdef class Classifier(Learner):
 cdef double as_target(object y, object name) except? -1.0:
     """A target as a finite number; `name` is what to call it in an error."""
     cdef double number
-    if type(y) is not float and not isinstance(y, (Real, np.bool_, Decimal)):
+    if type(y) is not float and (
+        not isinstance(y, (Real, np.bool_, Decimal)) or isinstance(y, np.timedelta64)
+    ):
         raise TypeError(f"{name} must be a number, got {type(y).__name__}")
     try:
         number = float(y)
     except OverflowError:
         number = HUGE_VAL
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
     if not -MAX_TARGET <= number <= MAX_TARGET:
         raise ValueError(f"{name} must be from {-MAX_TARGET:g} to {MAX_TARGET:g}, got {number!r}")
     return number

@@ -150,6 +150,8 @@ cdef double as_number(object key, object value) except? -1.0:
     except OverflowError:
         # an int of thousands of digits cannot even be printed
         raise ValueError(f"feature {key!r}: the integer is too large for a float") from None
+    except ValueError as error:
+        raise ValueError(f"feature {key!r}: {error}") from None
     if isinf(number):
         raise ValueError(f"feature {key!r}: the value {value!r} is infinite")
     return number
@@ -323,10 +325,10 @@ cdef class FeatureIndex:
             return Code(value, stable_hash(name), -1, type(name) is Shared)
         home = self._categories.get(name[0])
         # the value does not enter: the categories of a feature are one candidate for a split
-        return Code(
-            value, stable_hash(name[0]),
-            <int32_t> len(self._categories) if home is None else home.number, False,
-        )
+        if home is None:
+            return Code(value, stable_hash(name[0]), <int32_t> len(self._categories), False)
+        # that of the first one, for equal names may be spelled differently: 1 and 1.0
+        return Code(value, self.codes[next(iter(home.columns.values()))].tie, home.number, False)
 
     # --------------------------------------------------------------- more than there is room for
 

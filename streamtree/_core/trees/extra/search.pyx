@@ -273,7 +273,8 @@ cdef class SplitSearch:
 
     cdef void _gather(self) noexcept nogil:
         """Read the values of the column."""
-        cdef int32_t is_met, n_met = 0, i, column = self.trial.column, place = self.window.field_of[column]
+        cdef int32_t column = self.trial.column, place = self.window.field_of[column]
+        cdef int32_t i, is_met, n_met = 0
         cdef const int32_t* slots = self.slots
         cdef const Cell* cells = &self.window.cells[max(place, 0)]
         cdef Py_ssize_t stride = self.window.stride
