@@ -392,7 +392,7 @@ def _unshared(members: Any) -> Any:
 class ForestClassifier(_Forest, StreamClassifier):
     """Forest: randomised, boosted and other trees of every family, pooled by what each is worth.
 
-    The most accurate learner here, for about seventeen times the time of a single tree. A row is
+    The most accurate learner here, for about twenty times the time of a single tree. A row is
     read, scaled and encoded once; every member learns it and says, in the same call, what it would
     have predicted. Members of different kinds err on different rows: randomised trees find how
     columns act together, after few rows, and boosted ones where exactly, after more; additive
@@ -506,7 +506,7 @@ class ForestClassifier(_Forest, StreamClassifier):
 
 
 class ForestRegressor(_Forest, StreamRegressor):
-    """Forest of a number: randomised, boosted and other trees of every family, pooled.
+    """Forest of a number: randomised, boosted and other trees, pooled by what each is worth.
 
     The regressor beside `ForestClassifier`. The pool is a mean of what the members predict. Its
     weights sum to one and follow exponentiated gradients of the squared error, a step after every
