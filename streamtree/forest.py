@@ -97,8 +97,7 @@ class _Forest(StreamModel):
             if isinstance(member, str):
                 if members.count(member) > 1:
                     raise ValueError(f"members must be different, {member!r} is there twice")
-                family = self._families.get(member)
-                template = None if family is None else self._named(family)
+                template = self._named(member)
             else:
                 template = member
                 n = 1
@@ -131,11 +130,17 @@ class _Forest(StreamModel):
             )
         return member if isinstance(member, str) else type(member).__name__
 
-    def _named(self, family: type[StreamModel]) -> StreamModel:
-        """An estimator of a family by its defaults, with the seed of the forest."""
+    def _named(self, name: str) -> StreamModel | None:
+        """An estimator by its defaults, with the seed of the forest; None for what is made here."""
+        family = self._families.get(name)
+        if family is None:
+            return None
         given = {"seed": self.seed, "max_bytes": self.max_bytes}
         known = parameter_names(family) or ()
-        return family(**{name: value for name, value in given.items() if name in known})
+        try:
+            return family(**{key: value for key, value in given.items() if key in known})
+        except ValueError as error:
+            raise ValueError(f"member {name!r}: {error}") from None
 
     def _seed_of_tree(self, i: int) -> int:
         return ((self.seed or 0) << _SEED_BITS | i) % 2**64
@@ -159,7 +164,7 @@ class _Forest(StreamModel):
             "last_label": LastLabelTree,
         }  # fmt: skip
         makers = {
-            name: made_here[name] if template is None else self._maker_of(name, template)
+            name: made_here[name] if template is None else self._maker_of(template)
             for name, template in plan.items()
         }
         return functools.partial(
@@ -176,11 +181,8 @@ class _Forest(StreamModel):
         self._core = self._core_maker(functools.partial(make_tree, exchange=exchange))()
         return exchange
 
-    def _maker_of(self, name: str, template: StreamModel) -> Callable[[], Any]:
-        try:
-            make_tree = template._tree_maker()
-        except ValueError as error:
-            raise ValueError(f"member {name!r}: {error}") from None
+    def _maker_of(self, template: StreamModel) -> Callable[[], Any]:
+        make_tree = template._tree_maker()
         if isinstance(template, self._extra):
             # while it learns, a randomised tree writes where a pool keeps what it said
             return functools.partial(alone, make_tree)

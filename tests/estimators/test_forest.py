@@ -418,3 +418,8 @@ def test_how_memory_is_shared_out_is_part_of_a_model(estimator):
     fresh = estimator(n_trees=3, max_bytes=2_000_000)
     assert (one.snapshot()["tree"]["shares"] != fresh.snapshot()["tree"]["shares"]).any()
     assert pickle.dumps(other) == pickle.dumps(one)
+
+
+def test_a_member_that_cannot_be_made_is_named():
+    with pytest.raises(ValueError, match="member 'non_greedy': depth=8 needs max_bytes"):
+        ForestClassifier(max_bytes=2**18)
