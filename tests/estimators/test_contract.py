@@ -280,6 +280,7 @@ def test_nothing_leaks(estimator, params):
     ({"v": Decimal("sNaN")}, 1.0, 1.0, "feature 'v': cannot convert signaling NaN"),
     ({"v": 1.0}, Decimal("sNaN"), 1.0, "y: cannot convert signaling NaN"),
     ({"v": 1.0}, np.timedelta64(5, "D"), 1.0, "y must be a number, got timedelta64"),
+    ({"v": 1.0}, 1.0, Decimal("sNaN"), "w: cannot convert signaling NaN"),
     ({"v": 1.0}, 1.0, "1", "w must be a number, got str"),
     ({"v": 1.0}, 1.0, None, "w must be a number, got NoneType"),
 ])  # fmt: skip

@@ -14,24 +14,22 @@ from streamtree._core.stream.row cimport Prediction
 import numpy as np
 
 
-cdef Workspace row_of(Learner learner, x, Workspace workspace=None):
-    """Read a dict; a workspace may be used again for the next one."""
-    if workspace is None:
-        workspace = learner.intake.workspace()
+cdef Workspace row_of(Learner learner, x):
+    """Read a dict."""
+    cdef Workspace workspace = learner.intake.workspace()
     learner.intake.read(x, workspace, False)
     learner.intake.make(workspace)
     return workspace
 
 
-cdef Workspace row_of_one(Learner learner, int32_t column, double value, Workspace workspace):
-    """The row of one value; the column need not have a name of its own."""
+cdef int read_value(Learner learner, int32_t column, double value, Workspace workspace) except -1:
+    """Take a row of one value; the column need not have a name of its own."""
     workspace.incoming.reserve(1)
     workspace.incoming.columns[0] = column
     workspace.incoming.values[0] = value
     workspace.incoming.n = 1
     workspace.repeats = False
-    learner.intake.make(workspace)
-    return workspace
+    return learner.intake.make(workspace)
 
 
 cdef object told(Learner learner, int32_t node, Workspace workspace):
@@ -132,7 +130,7 @@ def measure_moves(Learner learner, list probes, list nodes):
         workspace = row_of(learner, {})
         for i in range(-1, len(probes)):
             if i >= 0:
-                row_of_one(learner, probes[i][0], probes[i][1], workspace)
+                read_value(learner, probes[i][0], probes[i][1], workspace)
             with nogil:
                 for j in range(n_nodes):
                     learner.tree.predict_below(

@@ -65,6 +65,8 @@ cdef double as_weight(object w) except -1.0:
         number = HUGE_VAL
     except TypeError:
         raise TypeError(f"w must be a number, got {type(w).__name__}") from None
+    except ValueError as error:
+        raise ValueError(f"w: {error}") from None
     if not 0.0 <= number <= MAX_WEIGHT:
         raise ValueError(f"w must be from 0 to {MAX_WEIGHT:g}, got {number!r}")
     return number

@@ -86,7 +86,6 @@ cdef class SplitSearch:
     cdef void _weigh_labels(self) noexcept nogil
     cdef void _weigh_numbers(self) noexcept nogil
     cdef double _score_labels(self, double* right_weight) noexcept nogil
-    cdef double _score_two(self, double* right_weight) noexcept nogil
     cdef double _score_numbers(self, double* right_weight) noexcept nogil
     cdef int32_t divide(self, int32_t* slots, int32_t* right, int32_t first, int32_t end,
                         int32_t n_left) noexcept nogil

@@ -467,14 +467,14 @@ cdef class SplitSearch:
 
     cdef double _score_labels(self, double* right_weight) noexcept nogil:
         cdef int32_t i
-        cdef bint is_counted = not (self.is_weighted or self.trial.missing_right)
         cdef double weight, left_weight, right = 0.0, left = 0.0, score
-        if is_counted and self.n_labels == 2:
-            return self._score_two(right_weight)
-        if is_counted:
-            for i in range(self.n_labels):
-                self.right[i] = self.counts[i]
-                self.counts[i] = 0
+        if not (self.is_weighted or self.trial.missing_right):
+            if self.n_labels == 2:
+                self.right[0], self.right[1] = self.n_right - self.n_second, self.n_second
+            else:
+                for i in range(self.n_labels):
+                    self.right[i] = self.counts[i]
+                    self.counts[i] = 0
         for i in range(self.n_labels):
             weight = self.right[i]
             self.right[i] = 0.0
@@ -485,17 +485,6 @@ cdef class SplitSearch:
         left_weight = self.total - right_weight[0]
         score = left / left_weight + right / right_weight[0]
         # both sides pure
-        self.is_done = score >= self.total
-        return score
-
-    cdef double _score_two(self, double* right_weight) noexcept nogil:
-        """The same for rows of two labels that are counted."""
-        cdef double first = self.n_right - self.n_second, second = self.n_second, score
-        cdef double left_first = self.weights[0] - first, left_second = self.weights[1] - second
-        right_weight[0] = self.n_right
-        score = (left_first * left_first + left_second * left_second) / (
-            self.total - right_weight[0]
-        ) + (first * first + second * second) / right_weight[0]
         self.is_done = score >= self.total
         return score
 
