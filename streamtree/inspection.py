@@ -406,7 +406,9 @@ def contributions_text(explained: Mapping[str, Any], x: Mapping[Any, Any]) -> li
 def short(value: Any) -> str:
     """A prediction or a value in few characters."""
     if isinstance(value, float):
-        return f"{value:.6g}"
+        # all digits before the point, and then two: large ones may lie close together
+        whole = len(f"{abs(value):.0f}")
+        return f"{value:.6g}" if whole <= 6 or whole > 15 else f"{value:.{whole + 2}g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {short(number)}" for name, number in value.items())
     return value if isinstance(value, str) else repr(value)
@@ -474,7 +476,7 @@ def threshold_tests(state: Mapping[str, Any], columns: Any, thresholds: Any) -> 
         threshold = center + (float(thresholds[node]) / factor if factor else 0.0)
         words = column_text(name)
         if not isinstance(name, Category):
-            words += f" > {threshold:.6g}"
+            words += f" > {short(threshold)}"
         tests[node] = NodeTest(words, {name: 1.0}, ("no", "yes"), feature_of(name))
     return tests
 

@@ -391,7 +391,7 @@ def _test_in_words(node: dict[str, Any]) -> str:
         return ""
     threshold = node["threshold"]
     words = inspection.feature_text(node["feature"])
-    return words if threshold is None else f"{words} <= {threshold:.6g}"
+    return words if threshold is None else f"{words} <= {inspection.short(threshold)}"
 
 
 def _branch_in_words(node: dict[str, Any], parent: dict[str, Any]) -> str:

@@ -61,6 +61,8 @@ class Stream:
         self.weights = self._some(WEIGHTS) if rng.random() < 0.6 else [1.0]
         self.targets = self._some(LABELS if self.is_classifier else TARGETS)
         self.scale = 10.0 ** rng.choice([0, 0, 0, -200, 100, 150])
+        # values that lie close together, far from zero
+        self.far = rng.choice([0, 0, 0, 1e9, -1.7e12])
         self.several = rng.sample(NAMES, rng.randint(1, 3))
 
     def _some(self, things):
@@ -68,7 +70,9 @@ class Stream:
 
     def number(self):
         if self.rng.random() < 0.4:
-            return self.rng.gauss(0.0, 1.0) * min(self.scale, 1e300)
+            return self.far + self.rng.gauss(0.0, 1.0) * min(self.scale, 1e300)
+        if self.far and self.rng.random() < 0.8:
+            return self.far
         return self.rng.choice(NUMBERS)
 
     def value(self):

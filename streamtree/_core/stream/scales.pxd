@@ -53,7 +53,8 @@ cdef struct ColumnScale:
     int32_t n_units         # how often another unit began
     int32_t is_dense        # centred; its zeros are values
     int32_t is_listed       # its zeros are listed where values are not scaled
-    int32_t unused          # keeps the struct free of hidden padding
+    int32_t origin_rank     # which of all columns that have an origin it was, from 1 on; else 0
+    double origin           # what is taken off in single precision; 0: nothing
 
 
 cdef inline double within_reach(const ColumnScale* scale, double value) noexcept nogil:

@@ -242,5 +242,7 @@ def check_scales(scales):
     require(((phases >= COLLECTING) & (phases <= ON_TRIAL)).all(), "the phase of a scale")
     for field in ("has_varied", "is_dense", "is_listed"):
         require(((scales[field] == 0) | (scales[field] == 1)).all(), f"{field} of a scale")
-    check_finite(scales, "center", "pivot", "part_pivot", "low", "high", "last", "unit_center")
+    check_finite(
+        scales, "center", "pivot", "part_pivot", "low", "high", "last", "unit_center", "origin"
+    )
     check_finite(scales, "factor", "unit_deviation", at_least=0.0)

@@ -42,7 +42,8 @@ cdef class ColumnScaler:
     cdef int64_t rows
     cdef int64_t _implied_rows      # rows in which every column not listed was zero
     cdef bint has_other_units       # whether some column began another unit
-    cdef int64_t changes            # how often zeros of a column began or ceased to be values
+    cdef int64_t changes            # how often what a column is where it is not listed has changed
+    cdef int32_t n_origins          # columns that have an origin
     cdef double mean_norm           # mean over rows of |standardised row|^2 + 1
 
     cdef int reserve(self, int32_t size) except -1
@@ -56,6 +57,7 @@ cdef class ColumnScaler:
     cdef void count_norm(self, const double* values, Py_ssize_t n) noexcept nogil
     cdef void not_implied(self, int32_t column, int64_t rows) noexcept nogil
     cdef bint _look(self, ColumnScale* column) noexcept nogil
+    cdef void _find_origin(self, ColumnScale* column, double first, double value) noexcept nogil
     cdef void _keep_unit(self, ColumnScale* column, const ColumnScale* before) noexcept nogil
     cdef bint _scale(self, const ColumnScale* column, double mean, double spread, double* center,
                      double* factor) noexcept nogil

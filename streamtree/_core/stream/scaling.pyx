@@ -14,7 +14,7 @@ sparse matrix implies leave exactly the same state.
 """
 
 cimport cython
-from libc.math cimport HUGE_VAL, isfinite, sqrt
+from libc.math cimport HUGE_VAL, fabs, isfinite, sqrt
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -45,6 +45,9 @@ cdef int64_t HEAD_START = 4
 # apart.
 cdef int64_t LISTED_PART = 4
 cdef int64_t MIXED_PART = 16
+# The first two values of a column are so many times as far from zero as from each other, if it has
+# an origin.
+cdef double FAR = 4096.0
 # of a value in the unit of the first ones
 MOST_VALUE = 1e300
 
@@ -95,6 +98,7 @@ cdef class ColumnScaler:
         self.rows = self._implied_rows = 0
         self.mean_norm = 1.0
         self.has_other_units = False
+        self.n_origins = 0
         return 0
 
     cdef bint has_zeros(self, int32_t column) noexcept nogil:
@@ -173,6 +177,7 @@ cdef class ColumnScaler:
         cdef double value
         cdef ColumnScale* column
         cdef int32_t had_varied
+        cdef double first
         cdef bint changes = False
         self.rows += 1
         # a batch announces its columns early, in the order of their births
@@ -190,12 +195,29 @@ cdef class ColumnScaler:
             column.zeros -= zeros_implied
             if value != value:
                 continue
-            had_varied = column.has_varied
+            had_varied, first = column.has_varied, column.pivot
             count_value(column, value)
-            changes |= had_varied != column.has_varied
+            if had_varied != column.has_varied:
+                changes = True
+                self._find_origin(column, first, value)
             if column.counted >= column.look_at:
                 changes |= self._look(column)
         return changes
+
+    cdef void _find_origin(self, ColumnScale* column, double first, double value) noexcept nogil:
+        """Take the first value for an origin if another one differs from it by little.
+
+        Single precision could not tell apart seconds since 1970, nor what else lies far from zero.
+        """
+        if (
+            self.lists and fabs(value - first) * FAR < fabs(first)
+            and column.zeros + self._implied_rows == 0
+            and LISTED_PART * n_shown(column) >= self.rows - column.birth
+        ):
+            self.n_origins += 1
+            # what is not listed is as far from the origin
+            self.changes += 1
+            column.origin, column.origin_rank = first, self.n_origins
 
     cdef void count_norm(self, const double* values, Py_ssize_t n) noexcept nogil:
         """Let a standardised row into the mean norm, after `count`."""
@@ -288,6 +310,7 @@ cdef class ColumnScaler:
         self.rows = state["rows"]
         self.n_born = self.size
         self.has_other_units = bool(state["columns"]["n_units"].any())
+        self.n_origins = <int32_t> state["columns"]["origin_rank"].max(initial=0)
         self.mean_norm = state["mean_norm"]
 
 
@@ -299,6 +322,10 @@ def check_scaler(scaler, n_columns):
     check_finite(np.array([scaler["mean_norm"]]), at_least=0.0)
     require((columns["birth"] >= 0).all(), "birth of a column")
     check_scales(columns)
+    has_origin = columns["origin"] != 0
+    ranks = np.sort(columns["origin_rank"][has_origin])
+    require(np.array_equal(ranks, np.arange(1, len(ranks) + 1)), "the origin of a column")
+    require((columns["origin_rank"][~has_origin] == 0).all(), "the origin of a column")
     # of targets nobody asks for the first unit
     is_other = columns["n_units"] > 0
     require((columns["unit_deviation"][is_other] > 0.0).all(), "the first unit of a column")

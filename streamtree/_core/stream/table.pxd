@@ -5,7 +5,7 @@ from streamtree._core.stream.row cimport View
 
 
 cdef float absent(Context context, int32_t column) noexcept nogil
-cdef float narrowed(double value) noexcept nogil
+cdef float narrowed(Context context, int32_t column, double value) noexcept nogil
 
 
 cdef class RowTable:

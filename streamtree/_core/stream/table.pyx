@@ -1,5 +1,7 @@
 """A row by column, in single precision, for trees that look at single columns of it.
 
+A column whose values lie close together, but far from zero, has an origin, which is taken off.
+
 A column that a row does not list is missing where zeros are listed, else zero; a category is one
 of many, so the others are zero. Which one it is also stands by feature.
 """
@@ -20,11 +22,12 @@ cdef float absent(Context context, int32_t column) noexcept nogil:
     """What a column is in a row that does not list it."""
     return NAN if (
         context.groups[column] < 0 and context.scaler.columns[column].is_listed
-    ) else 0.0
+    ) else narrowed(context, column, 0.0)
 
 
-cdef float narrowed(double value) noexcept nogil:
-    """A value in single precision, finite if it was."""
+cdef float narrowed(Context context, int32_t column, double value) noexcept nogil:
+    """A value in single precision, from the origin of its column; finite if it was."""
+    value -= context.scaler.columns[column].origin
     if value > FLT_MAX:
         return FLT_MAX
     return <float> value if value >= -FLT_MAX else -FLT_MAX
@@ -61,7 +64,9 @@ cdef class RowTable:
             self.n_kinds = size
         self._clear()
         for i in range(listed.n):
-            self.values[listed.columns[i]] = narrowed(listed.values[i])
+            self.values[listed.columns[i]] = narrowed(
+                self.context, listed.columns[i], listed.values[i]
+            )
         self._write_kinds(listed.columns, listed.n, True)
         if listed.n:
             memcpy(self.written, listed.columns, listed.n * sizeof(int32_t))

@@ -35,6 +35,8 @@ cdef class Window:
     cdef int32_t* field_of_group
     cdef int32_t n_groups
     cdef int32_t n_listed_columns       # columns without a field
+    cdef int32_t n_origins              # of columns, that values are taken from
+    cdef int64_t n_moves                # how often rows changed their slots, or what is in them
     cdef int32_t* labels                # by slot
     cdef double* targets
     cdef float* weights
@@ -48,6 +50,7 @@ cdef class Window:
     cdef bint _has_targets
 
     cdef int bind(self, Context context) except -1
+    cdef void _follow_origins(self) noexcept nogil
     cdef int push(self, const Row* row, const Example* example) except -1 nogil
     cdef int32_t full_capacity(self) noexcept nogil
     cdef size_t _slot_bytes(self) noexcept nogil

@@ -19,6 +19,7 @@ from streamtree._core.store.budget cimport count_as, counted, give_back, spaciou
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Row, View
+from streamtree._core.stream.scales cimport ColumnScale
 from streamtree._core.stream.table cimport narrowed
 
 import numpy as np
@@ -153,6 +154,8 @@ cdef class Window:
         """Let a row in; the oldest one goes when the window is full."""
         cdef int32_t i, slot, column
         cdef Cell* cells
+        if self.n_origins < self.context.scaler.n_origins:
+            self._follow_origins()
         if self.size == self.capacity:
             self._resize(max(self.capacity, min(
                 max(self.most_slots(0), <int32_t> LEAST_SLOTS), self.full_capacity(),
@@ -184,6 +187,29 @@ cdef class Window:
             self._lay_lists(self._fitting_capacity())
         return 0
 
+    cdef void _follow_origins(self) noexcept nogil:
+        """Take values from the origins that columns have got since: these, or zero, are all so far.
+        """
+        cdef const ColumnScale* columns = self.context.scaler.columns
+        cdef int32_t i, column
+        cdef int64_t row, entry, place
+        cdef float* value
+        for i in range(self.n_fields):
+            column = self.fields[i].column
+            if column < 0 or columns[column].origin_rank <= self.n_origins:
+                continue
+            for row in range(self.first(), self.size):
+                value = &self.cells_of(self.slot_of(row))[i].number
+                if value[0] == value[0]:
+                    value[0] = 0.0 if value[0] else narrowed(self.context, column, 0.0)
+        row = self.starts[self.slot_of(self.first())] if self.n_entries() else 0
+        for entry in range(row, row + self.n_entries()):
+            place = entry & (self.list_capacity - 1)
+            if columns[self.list_columns[place]].origin_rank > self.n_origins:
+                self.list_values[place] = 0.0
+        self.n_origins = self.context.scaler.n_origins
+        self.n_moves += 1
+
     cdef int _push_list(self, const View* listed) except -1 nogil:
         """Write the values of columns that are no fields to the list of a row."""
         cdef Py_ssize_t i
@@ -202,7 +228,9 @@ cdef class Window:
             column = listed.columns[i]
             if self.field_of[column] < 0:
                 self.list_columns[end & (self.list_capacity - 1)] = column
-                self.list_values[end & (self.list_capacity - 1)] = narrowed(listed.values[i])
+                self.list_values[end & (self.list_capacity - 1)] = narrowed(
+                    self.context, column, listed.values[i]
+                )
                 end += 1
         self.ends[slot] = end
         return 0
@@ -265,13 +293,14 @@ cdef class Window:
         cdef int64_t first = self.starts[slot] & (self.list_capacity - 1), place
         # up to the end of the ring, and on from its beginning
         cdef int64_t before = min(n, self.list_capacity - first)
-        if n == 0:
-            return 0.0
-        place = place_of(&self.list_columns[first], before, column)
-        if place < before:
-            return self.list_values[first + place]
-        place = place_of(self.list_columns, n - before, column)
-        return self.list_values[place] if place < n - before else 0.0
+        if n > 0:
+            place = place_of(&self.list_columns[first], before, column)
+            if place < before:
+                return self.list_values[first + place]
+            place = place_of(self.list_columns, n - before, column)
+            if place < n - before:
+                return self.list_values[place]
+        return narrowed(self.context, column, 0.0)
 
     # ------------------------------------------------------------------------------- room
 
@@ -316,6 +345,7 @@ cdef class Window:
             self._move_pairs(self.ends, capacity, spare)
         free(spare)
         self.capacity = capacity
+        self.n_moves += 1
         # nor is there room for more
         self._room = 0
         return self._resize(capacity)
@@ -492,7 +522,9 @@ cdef class Window:
         else:
             birth = self.context.scaler.columns[column].birth
             for row in range(self.first(), self.size):
-                self.cells_of(self.slot_of(row))[place].number = NAN if row < birth else 0.0
+                self.cells_of(self.slot_of(row))[place].number = (
+                    NAN if row < birth else narrowed(self.context, column, 0.0)
+                )
         self.n_fields += 1
         self._rank(self.n_fields - 1)
         return self.n_fields - 1
@@ -558,6 +590,7 @@ cdef class Window:
         return {
             "size": self.size,
             "length": self.length,
+            "n_origins": self.n_origins,
             "capacity": self.capacity,
             # where memory ran out, lists may be as large as they were before rows went
             "list_capacity": self._fitting_capacity(),
@@ -629,7 +662,7 @@ cdef class Window:
             self.field_of[column] = field_of[column]
             if field_of[column] < 0:
                 self._add_to_lists()
-        self.size = size
+        self.size, self.n_origins = size, state["n_origins"]
         for row in range(self.first(), size):
             slot, k = self.slot_of(row), row - self.first()
             self.labels[slot] = labels[k]
@@ -696,7 +729,7 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     """
     size = state["size"]
     capacity, lists = state["capacity"], state["list_capacity"]
-    check_counts(size, state["length"], capacity, lists)
+    check_counts(size, state["length"], capacity, lists, state["n_origins"])
     require(state["length"] == length, "the length of the window")
     require(capacity <= length + (length + 3) // 4, "the length of the window")
     n = min(size, capacity)

@@ -4,11 +4,12 @@ import pickle
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from support.isolated import run_isolated
 
-from streamtree import ExtraTreeClassifier, ExtraTreeRegressor
+from streamtree import ExtraTreeClassifier, ExtraTreeRegressor, ForestClassifier
 from streamtree._core.stream.features import Category
 
 
@@ -181,3 +182,114 @@ def test_rows_that_grow_wide_take_no_room_ahead():
             model.learn_many(X, (X[:, 0] > 0).tolist())
         """
     )
+
+
+FAR = 1.7e12
+
+
+def origin_of(model, name):
+    state = model.snapshot()
+    return float(state["scaler"]["columns"]["origin"][state["features"].index(name)])
+
+
+def far_row(i, late=0):
+    x = {"time": FAR + (i >= late) * i, "near": i % 7 - 3.0}
+    return {**x, **({f"wide{j}": FAR + i + j for j in range(80)} if late else {})}
+
+
+@pytest.mark.parametrize("late", [0, 60])
+def test_values_far_from_zero_are_taken_from_the_first_one(late):
+    model = ExtraTreeClassifier(window=100)
+    for i in range(150):
+        model.learn_one(far_row(i, late), i % 2)
+        if i == late:
+            # it was the same all along, and is seen to differ in this row
+            assert origin_of(model, "time") == (FAR if late else 0.0)
+        if late and i == 1:
+            # some lie in the lists of the rows when they get their origins
+            assert (window_of(model)["field_of"] < 0).any()
+    rows = np.arange(25, 150)
+    assert cells_of(model, "time").tolist() == np.where(rows >= late, rows, 0).tolist()
+    assert origin_of(model, "near") == 0.0
+    if late:
+        assert origin_of(model, "wide79") == FAR + 79
+        assert all(cells_of(model, f"wide{j}").tolist() == rows.tolist() for j in range(80))
+
+
+def test_a_column_with_zeros_or_gaps_at_first_has_no_origin():
+    model = ExtraTreeClassifier()
+    for i in range(40):
+        seldom = {"seldom": FAR + i} if i % 12 == 0 else {}
+        model.learn_one({"zeros": i and FAR + i, "apart": FAR * (1 + i), **seldom}, i % 2)
+    assert [origin_of(model, name) for name in ("zeros", "apart", "seldom")] == [0.0] * 3
+
+
+def test_an_origin_tells_zeros_and_gaps_that_come_later():
+    model = ExtraTreeClassifier()
+    for i in range(60):
+        x = {"a": FAR + i, "b": i * 1.0}
+        if i == 50:
+            x["a"] = 0.0
+        elif i == 55:
+            del x["a"]
+        model.learn_one(x, i % 2)
+    cells = cells_of(model, "a")
+    assert cells[50] == np.float32(-FAR)
+    assert np.isnan(cells[55])
+    assert cells[59] == 59.0
+
+
+@pytest.mark.parametrize("late", [2, 31, 57, 90])
+def test_trees_that_grow_while_a_column_gets_its_origin_are_those_of_a_copy(late):
+    models = [ExtraTreeClassifier(seed=3), ForestClassifier(n_trees=2)]
+    copies = pickle.loads(pickle.dumps(models))
+    rng = np.random.default_rng(late)
+    for i in range(140):
+        x = {"a": FAR + (i > late) * rng.normal(), "b": rng.normal()}
+        y = int(x["a"] - FAR + x["b"] > 0)
+        for model, copy in zip(models, copies, strict=True):
+            model.learn_one(x, y)
+            copy.learn_one(x, y)
+        copies = pickle.loads(pickle.dumps(copies))
+    for model, copy in zip(models, copies, strict=True):
+        assert pickle.dumps(model) == pickle.dumps(copy)
+
+
+def test_a_row_that_only_counts_for_scales_leaves_the_move_to_the_next():
+    model = ExtraTreeClassifier(window=1000)
+    rows = [{"a": FAR, "b": float(i)} for i in range(1100)]
+    with pytest.warns(UserWarning, match="different labels"):
+        model.learn_many(pd.DataFrame(rows), [f"label {i}" for i in range(1100)])
+    model.learn_one({"a": FAR + 1, "b": 0.0}, "another")
+    before = window_of(model)
+    assert origin_of(model, "a") == FAR
+    assert before["n_origins"] == 0
+    assert before["size"] < 1100
+    copy = pickle.loads(pickle.dumps(model))
+    for each in (model, copy):
+        each.learn_one({"a": FAR + 7, "b": 1.0}, "label 1")
+        assert np.unique(cells_of(each, "a")).tolist() == [0.0, 7.0]
+    assert pickle.dumps(model) == pickle.dumps(copy)
+
+
+@pytest.mark.parametrize("offset", [1e9, -1e9, 1.7e12])
+@pytest.mark.parametrize(
+    "make", [ExtraTreeClassifier, lambda: ForestClassifier(members=("boosted",))]
+)
+def test_what_is_learned_does_not_depend_on_an_offset(make, offset):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(3000, 3))
+    y = ((X[:, 0] * X[:, 1] > 0) ^ (X[:, 2] > 0.5)).astype(int)
+    near, far = make(), make()
+    right = (near.test_then_learn_many(X, y) == y).mean()
+    assert (far.test_then_learn_many(X + offset, y) == y).mean() > right - 0.02
+    assert right > 0.8
+
+
+def test_a_test_is_told_in_the_unit_of_the_column():
+    model = ExtraTreeClassifier()
+    for i in range(100):
+        model.learn_one({"time": FAR + i}, int(i > 50))
+    words = model.debug_one({"time": FAR + 70.0})
+    assert "time > 17000000000" in words
+    assert "it is 1700000000070" in words

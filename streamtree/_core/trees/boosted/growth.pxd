@@ -105,7 +105,7 @@ cdef class BoostedGrowth:
     cdef int64_t credit         # cells that may be looked at
     cdef int step
     cdef int32_t done           # rows, columns or classes that the step is through with
-    cdef int32_t window_slots
+    cdef int64_t window_moves   # of the window at the last look
     cdef int32_t n_labels
     cdef int32_t n_outputs
     cdef int32_t n_lanes        # of several outputs: rounded up to a multiple of 4

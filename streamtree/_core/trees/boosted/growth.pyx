@@ -199,7 +199,7 @@ cdef class BoostedGrowth:
         cdef int64_t n = self.n
         cdef int32_t n_chosen = min(self.n_columns, <int32_t> MOST_CHOSEN), f
         cdef Column* column
-        self.window_slots = self.window.capacity
+        self.window_moves = self.window.n_moves
         self.cuts = <float*> counted(NULL, self.n_columns * BINS * sizeof(float))
         self.bins = <uint8_t*> counted(NULL, n * self.n_columns)
         self.chosen = <Binned*> counted(NULL, self.n_columns * sizeof(Binned))
@@ -235,9 +235,9 @@ cdef class BoostedGrowth:
         return 0
 
     cdef bint loses_rows(self) noexcept nogil:
-        """Whether rows that it looks at have gone, or changed their slots."""
-        cdef bint has_moved = self.window.capacity < self.window_slots
-        self.window_slots = self.window.capacity
+        """Whether rows that it looks at have gone, or changed."""
+        cdef bint has_moved = self.window.n_moves > self.window_moves
+        self.window_moves = self.window.n_moves
         return has_moved or self.window.first() > self.first
 
     # ----------------------------------------------------------------------------- the way

@@ -68,7 +68,7 @@ cdef class Growth:
     cdef SplitSearch search
     cdef int haste              # done within about one part of so many of the rows
     cdef int phase
-    cdef int32_t window_slots   # of the window at the last look: fewer, and slots are others
+    cdef int64_t window_moves   # of the window at the last look
     cdef int64_t first          # the rows that it grows from
     cdef int64_t end
     cdef int64_t next_row       # to be replayed

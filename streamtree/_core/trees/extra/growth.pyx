@@ -91,7 +91,7 @@ cdef class Growth:
         self._reserve(n, n_labels)
         self.end = self.next_row = self.window.size
         self.first = self.end - n
-        self.window_slots = self.window.capacity
+        self.window_moves = self.window.n_moves
         self.random = random
         self.credit = self.spent = 0
         self._push(ROOT, 0, n, 0)
@@ -111,9 +111,9 @@ cdef class Growth:
         return <int64_t> MOST_LEVELS * 2 * self.n_wanted * self.n
 
     cdef bint loses_rows(self) noexcept nogil:
-        """Whether rows that it is still to look at have gone, or changed their slots."""
-        cdef bint has_moved = self.window.capacity < self.window_slots
-        self.window_slots = self.window.capacity
+        """Whether rows that it is still to look at have gone, or changed."""
+        cdef bint has_moved = self.window.n_moves > self.window_moves
+        self.window_moves = self.window.n_moves
         return has_moved or self.window.first() > (
             self.first if self.phase == GROWING else self.next_row
         )
@@ -410,7 +410,7 @@ cdef class Growth:
         self.first, self.end, self.next_row = record.first, record.end, record.next_row
         self.credit, self.spent, self.random = record.credit, record.spent, record.random
         self.phase, self.appetite = record.phase, record.appetite
-        self.window_slots = self.window.capacity
+        self.window_moves = self.window.n_moves
         self.shadow.take_state(state["shadow"])
         self.n = <int32_t> rows.shape[0]
         if self.n:
