@@ -178,6 +178,10 @@ class Batch:
     def _take_frame(self, X: Any) -> None:
         import narwhals.stable.v2 as nw
 
+        if type(X).__name__ == "RecordBatch":
+            import pyarrow as pa
+
+            X = pa.Table.from_batches([X])
         try:
             frame = nw.from_native(X, eager_only=True)
         except TypeError:

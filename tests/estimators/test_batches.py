@@ -118,6 +118,7 @@ def test_every_frame_gives_the_bytes_of_the_loop(params):
         ("polars", pl.DataFrame(X, schema=names), pl.Series(y)),
         ("polars of ints", pl.DataFrame(X.astype(np.int64), schema=names), y.tolist()),
         ("pyarrow", pa.table(dict(zip(names, X.T, strict=True))), pa.array(y)),
+        ("a batch of pyarrow", pa.record_batch(dict(zip(names, X.T, strict=True))), pa.array(y)),
     ):
         assert by_batch(frame, labels, **params) == expected, name
 

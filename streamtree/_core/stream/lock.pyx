@@ -9,6 +9,7 @@ from libc.stdlib cimport free
 from streamtree._core.store.memory cimport regrown
 
 import threading
+from numbers import Real
 
 
 @cython.final
@@ -49,9 +50,11 @@ cdef class ModelLock:
     def __dealloc__(self):
         free(self._predictors)
 
-    def set_timeout(self, double seconds):
+    def set_timeout(self, seconds):
         """The most seconds that a call is to wait; 0: not at all."""
-        if not 0.0 <= seconds:
+        if not isinstance(seconds, Real):
+            raise TypeError(f"lock_timeout must be a number, got {seconds!r}")
+        if not seconds >= 0:
             raise ValueError(f"lock_timeout must be at least 0, got {seconds!r}")
         self.timeout = seconds
 

@@ -45,10 +45,11 @@ def test_at_first_nobody_waits():
     assert "lock_timeout" not in ModelTreeClassifier()._get_params()
 
 
-@pytest.mark.parametrize("wrong", [-1.0, float("nan")])
+@pytest.mark.parametrize("wrong", [-1.0, float("nan"), "a", None])
 def test_a_timeout_that_is_none_is_refused(wrong):
     model = ModelTreeClassifier()
-    with pytest.raises(ValueError, match="lock_timeout"):
+    error = ValueError if isinstance(wrong, float) else TypeError
+    with pytest.raises(error, match="lock_timeout"):
         model.lock_timeout = wrong
     assert model.lock_timeout == 0.0
 
