@@ -26,13 +26,8 @@ from streamtree._core.learners.explaining import (
     predict_nodes,
 )
 from streamtree._core.learners.learner import Classifier, Regressor
-from streamtree._core.learners.methods import (
-    Holder,
-    learn_label,
-    learn_number,
-    predict_label,
-    predict_number,
-)
+from streamtree._core.learners.methods import Holder, OfLabels, OfNumbers
+from streamtree._core.store.state import StateError
 from streamtree.batches import (
     Batch,
     indexed_frame,
@@ -125,6 +120,9 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
                     f"clone({{{name!r}: ...}}) makes a new model"
                 )
             params = {**params, name: value}
+            if name == "max_bytes":
+                # members of a forest have bounds of their own
+                self.clone({name: value})
             self._core.configure(
                 max_bytes=check_max_bytes(params.get("max_bytes")), **self._settings(params)
             )
@@ -166,7 +164,10 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         clone = self._cloner()() if is_plain else super().clone(new_params)
         if include_attributes:
             snapshot = self.snapshot()
-            clone._core.check_state(snapshot)
+            try:
+                clone._core.check_state(snapshot)
+            except StateError as error:
+                raise ValueError(f"what was learned does not fit {new_params}: {error}") from error
             clone._core.restore(snapshot)
             for name, value in self.__dict__.items():
                 if name not in self._get_params():
@@ -353,7 +354,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         """The labels learned so far, in the order in which they first appeared."""
         return list(self._core.labels.labels)
 
-    @compiled(learn_label)
+    @compiled(OfLabels.learn_one)
     def learn_one(self, x: dict[Any, Any], y: Hashable, *, w: float = 1.0) -> None:
         """Learn one example.
 
@@ -378,7 +379,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         """
         self._core.learn_one(x, y, w)
 
-    @compiled(predict_label)
+    @compiled(OfLabels.predict_one)
     def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
         """The most likely label of one example, None before any learning.
 
@@ -604,7 +605,7 @@ class _NumberModel(StreamModel):
 class StreamRegressor(_NumberModel, base.MiniBatchRegressor):
     """A regressor on dicts, arrays, sparse matrices and frames."""
 
-    @compiled(learn_number)
+    @compiled(OfNumbers.learn_one)
     def learn_one(self, x: dict[Any, Any], y: float, *, w: float = 1.0) -> None:
         """Learn one example.
 
@@ -629,7 +630,7 @@ class StreamRegressor(_NumberModel, base.MiniBatchRegressor):
         """
         self._core.learn_one(x, y, w)
 
-    @compiled(predict_number)
+    @compiled(OfNumbers.predict_one)
     def predict_one(self, x: dict[Any, Any]) -> float:
         """The predicted number, 0 before any learning.
 

@@ -551,7 +551,8 @@ def label_list(y: Any, n_rows: int) -> list[Any]:
     if isinstance(y, np.ndarray):
         if y.ndim != 1:
             raise ValueError(f"y must have one dimension, got {y.ndim}")
-        labels = y.tolist()
+        # dates would become integers
+        labels = list(y) if y.dtype.kind in "mM" else y.tolist()
     elif hasattr(y, "to_list"):
         labels = list(y.to_list())
     elif hasattr(y, "to_pylist"):
@@ -578,9 +579,14 @@ def target_array(y: Any, n_rows: int) -> NDArray[np.float64]:
 def target_columns(y: Any, n_rows: int) -> tuple[NDArray[np.float64], list[Any]]:
     """Several numbers a row, shape (n_rows, n_targets), and the names of the targets."""
     _refuse_masked(y, "y")
+    shape = "y must be a numeric array or frame of shape (n_rows, n_targets)"
+    if not hasattr(y, "shape"):
+        raise TypeError(f"{shape}, got {type(y).__name__}")
+    if len(y.shape) != 2:
+        raise ValueError(f"y must have two dimensions, got {len(y.shape)}")
     targets = Batch(y)
     if not isinstance(targets.source, DenseRows):
-        raise TypeError("y must be a numeric array or frame of shape (n_rows, n_targets)")
+        raise TypeError(shape)
     if targets.n_rows != n_rows:
         raise ValueError(f"X has {n_rows} rows, y has {targets.n_rows}")
     names = targets.names

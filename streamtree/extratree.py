@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -294,6 +294,8 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
         A number for every level; all are 0 before any learning.
 
         """
+        if not isinstance(levels, Iterable):
+            raise TypeError(f"levels must be numbers in a list, got {levels!r}")
         checked = [check_number("a level", level, above=0, below=1) for level in levels]
         sample = self._core.sample_one(x, _SAMPLED)
         if not sample:

@@ -107,7 +107,8 @@ class _Forest(StreamModel):
             if name != "extra" or self.n_trees:
                 plan[name] = template
         if not plan:
-            raise ValueError("members must hold at least one, and n_trees=0 leaves out 'extra'")
+            leaves_out = ", and n_trees=0 leaves out 'extra'" if self.members else ""
+            raise ValueError(f"members must hold at least one{leaves_out}")
         return plan
 
     def _name_of(self, member: Any) -> str:

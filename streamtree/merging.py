@@ -54,7 +54,7 @@ def merge(models: Sequence[Model], *, start: Model | None = None) -> Model:
 
     Returns
     -------
-    A new model. Where nothing was learned since the start, it is as the start.
+    A new model. Where nothing was learned since the start, it is as the start, up to rounding.
 
     Raises
     ------

@@ -69,7 +69,9 @@ class ModelPool:
     def __init__(self, models: Sequence[StreamModel]) -> None:
         kinds = {self._kind_of(model) for model in models}
         if len(kinds) != 1:
-            raise TypeError("a pool is of classifiers, or of regressors of one number")
+            raise TypeError(
+                "a pool is of at least one model: classifiers, or regressors of one number"
+            )
         self._is_classifier = kinds == {StreamClassifier}
         self.models = [copy.deepcopy(model) for model in models]
         self._logs = np.zeros(len(self.models))

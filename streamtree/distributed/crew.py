@@ -194,6 +194,8 @@ class Crew:
 
     def give(self, seat: Seat, job: Job) -> None:
         """Send a job; waits while too many are under way."""
+        if seat.actor is None:
+            raise RuntimeError("the workers have ended: close() was called")
         waiting = seat.waiting()
         if len(waiting) >= self.in_flight:
             self.finish(seat, waiting[len(waiting) - self.in_flight])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from streamtree._core.stream.labels import is_missing, plain
 from streamtree.batches import label_list
 from streamtree.modelfile import encoded
 
@@ -28,13 +29,13 @@ def key_name(key: Any) -> bytes:
 
 def _plain(key: Any) -> Any:
     if isinstance(key, np.generic):
-        key = key.item()
+        key = plain(key, "a key")
     if isinstance(key, bool):
         return int(key)
     if isinstance(key, float) and key.is_integer():
         return int(key)
-    if key != key:
-        raise TypeError("a key must not be NaN")
+    if key is None or is_missing(key):
+        raise TypeError(f"a key must not be missing, got {key}")
     if type(key) is tuple:
         return tuple(map(_plain, key))
     return key

@@ -87,12 +87,15 @@ def test_what_cannot_be_learned_is_refused_before_it_is_sent():
             ((keys, bad, y), "feature 1: the value inf is infinite"),
             ((keys[:5], X, y), "keys"), ((keys, X, y[:5]), "y has 5"),
             ((keys, X, y, -1.0), "w must be"),
-            ((np.full(200, np.nan), X, y), "NaN"),
+            ((np.full(200, np.nan), X, y), "missing, got nan"),
+            (([None] * 200, X, y), "missing, got None"),
         ):  # fmt: skip
             with pytest.raises((ValueError, TypeError), match=error):
                 models.learn_many(*arguments)
         assert models.position == 200
         assert bytes_of(models, keys) == before
+    with pytest.raises(RuntimeError, match=r"close\(\) was called"):
+        models.learn_many(keys, X, y)
     with pytest.raises(TypeError, match="prototype"):
         KeyedModels("a model")
     with pytest.raises(ValueError, match="n_workers"):

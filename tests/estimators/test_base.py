@@ -361,6 +361,15 @@ def test_a_clone_is_new(estimator):
         assert pickle.dumps(clone) == pickle.dumps(model)
 
 
+def test_a_clone_that_knows_what_was_learned_may_differ_in_what_may_change():
+    model = blob_model()
+    clone = model.clone({"learning_rate": 0.5}, include_attributes=True)
+    assert clone.learning_rate == 0.5
+    assert clone.snapshot()["labels"] == model.snapshot()["labels"]
+    with pytest.raises(ValueError, match=r"what was learned does not fit .'leaf_model"):
+        model.clone({"leaf_model": "majority"}, include_attributes=True)
+
+
 def spoil(part):
     """Change all arrays, and all lists, in some part of a state."""
     if isinstance(part, np.ndarray):

@@ -19,7 +19,7 @@ from support.memory import allocated
 from support.strategies import labels, streams
 from support.streams import as_dicts, changing_rows
 
-from streamtree import SoftTreeRegressor
+from streamtree import NonGreedyTreeMultiTargetRegressor, SoftTreeRegressor
 
 
 @cases
@@ -290,3 +290,14 @@ def test_what_is_no_number_is_named(x, y, w, culprit):
     with pytest.raises((TypeError, ValueError), match=culprit):
         model.learn_one(x, y, w=w)
     assert pickle.dumps(model) == before
+
+
+def test_what_predict_one_cannot_say_is_asked_of_it_by_name():
+    with pytest.raises(TypeError, match=r"predict_one\(\) got an .* 'with_interval'"):
+        SoftTreeRegressor().predict_one({}, with_interval=True)
+
+
+def test_several_targets_that_are_no_table_are_named():
+    for y, error in (([[1.0, 2.0]] * 3, TypeError), (np.ones(3), ValueError)):
+        with pytest.raises(error, match=r"^y must"):
+            NonGreedyTreeMultiTargetRegressor().learn_many(np.ones((3, 2)), y)

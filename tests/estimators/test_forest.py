@@ -97,7 +97,7 @@ def test_wrong_members_are_named(estimator):
     for members, error, words in [
         (("extra", "oak"), ValueError, r"members must be 'extra', .* or estimators, got 'oak'"),
         (("soft", "soft"), ValueError, "members must be different, 'soft' is there twice"),
-        ((), ValueError, "members must hold at least one"),
+        ((), ValueError, r"members must hold at least one$"),
         ("soft", TypeError, "members must be a tuple of names and estimators, got str"),
         ((1,), TypeError, r"members must be names or .* of streamtree, got int"),
         ((other(),), TypeError, f"members must be names or .*, got {other.__name__}"),
@@ -423,3 +423,8 @@ def test_how_memory_is_shared_out_is_part_of_a_model(estimator):
 def test_a_member_that_cannot_be_made_is_named():
     with pytest.raises(ValueError, match="member 'non_greedy': depth=8 needs max_bytes"):
         ForestClassifier(max_bytes=2**18)
+    forest = ForestClassifier(n_trees=2)
+    with pytest.raises(ValueError, match="member 'non_greedy': depth=8 needs max_bytes"):
+        forest.max_bytes = 2**18
+    assert forest.max_bytes == ForestClassifier().max_bytes
+    assert pickle.loads(pickle.dumps(forest)).max_bytes == forest.max_bytes

@@ -16,17 +16,21 @@ cdef class Holder:
     cdef public Learner _core
 
 
-def learn_label(Holder self, x, y, *, w=1.0):
-    self._core.learn_dict(x, y, w)
+class OfLabels:
+    """Of classifiers."""
+
+    def learn_one(Holder self, x, y, *, w=1.0):
+        self._core.learn_dict(x, y, w)
+
+    def predict_one(Holder self, x, **kwargs):
+        return self._core.predict_dict(x)
 
 
-def predict_label(Holder self, x, **kwargs):
-    return self._core.predict_dict(x)
+class OfNumbers:
+    """Of regressors."""
 
+    def learn_one(Holder self, x, y, *, w=1.0):
+        self._core.learn_dict(x, y, w)
 
-def learn_number(Holder self, x, y, *, w=1.0):
-    self._core.learn_dict(x, y, w)
-
-
-def predict_number(Holder self, x):
-    return self._core.predict_dict(x)
+    def predict_one(Holder self, x):
+        return self._core.predict_dict(x)

@@ -72,8 +72,10 @@ cdef int check_name(object name) except -1:
         part = parts.pop()
         if isinstance(part, tuple):
             parts.extend(part)
-        elif part != part:
-            raise ValueError(f"feature {name!r}: NaN does not equal itself, so it cannot be a name")
+        elif type(part).__name__ == "NAType" or part != part:
+            raise ValueError(
+                f"feature {name!r}: {part!r} does not equal itself, so it cannot be a name"
+            )
         elif not isinstance(part, PLAIN_NAMES):
             text = repr(part)
             if type(part).__repr__ is object.__repr__ or UNSTABLE.search(text):
@@ -131,13 +133,15 @@ cdef int64_t object_bytes(object name) except -1:
 cdef double as_number(object key, object value) except? -1.0:
     """The value of a feature as a float, NaN if it is missing; raises by the feature's name."""
     cdef double number
-    if value is None:
+    if value is None or type(value).__name__ == "NAType":
         return NAN
     if not isinstance(value, (int, float, np.number, np.bool_, Decimal)) or isinstance(
         value, (complex, np.complexfloating, np.timedelta64)
     ):
         hint = ""
-        if hasattr(value, "isoformat") or isinstance(value, np.datetime64):
+        if hasattr(value, "total_seconds") or isinstance(value, np.timedelta64):
+            hint = "; of a duration give the seconds"
+        elif hasattr(value, "isoformat") or isinstance(value, np.datetime64):
             # seconds since 1970 alone would say nothing of days and weeks
             hint = "; of a date give the parts that matter, such as hour and weekday, " \
                    "and days since some day"

@@ -25,7 +25,7 @@ cpdef enum:
     MOST_WAITING = 256      # labels that are remembered until they come again
 
 
-cdef bint is_missing(object label) except -1:
+cpdef bint is_missing(object label) except -1:
     """Whether a label stands for no label: NaN of any type, NaT, pandas' NA."""
     different = label != label
     # NA compared with NA is neither true nor false but NA again
@@ -42,6 +42,16 @@ cdef bint has_missing(object label) except -1:
         elif is_missing(part):
             return True
     return False
+
+
+def plain(scalar, str what):
+    """A scalar of numpy as a Python object: dates are none of integers."""
+    if isinstance(scalar, (np.datetime64, np.timedelta64)) and type(scalar.item()) is int:
+        rounded = scalar.astype(f"{scalar.dtype.kind}8[us]")
+        if rounded != scalar:
+            raise ValueError(f"{what} is {scalar!r}, finer than a microsecond: round it")
+        scalar = rounded
+    return scalar.item()
 
 
 @cython.final
@@ -73,7 +83,7 @@ cdef class LabelIndex:
         if type(label) is str or type(label) is int or type(label) is bool:
             return label
         if isinstance(label, np.generic):
-            label = label.item()
+            label = plain(label, "y")
         try:
             hash(label)
         except TypeError:

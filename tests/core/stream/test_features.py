@@ -610,6 +610,21 @@ def test_a_label_that_holds_nan_is_missing(label):
     assert model.labels == []
 
 
+def test_durations_are_refused_with_what_to_do():
+    for span in (datetime.timedelta(1), pd.Timedelta(1), np.timedelta64(1, "s")):
+        with pytest.raises(TypeError, match=r"'span': .* of a duration give the seconds"):
+            ModelTreeClassifier().learn_one({"span": span}, 1)
+
+
+def test_what_pandas_calls_missing_is_missing_in_a_row_but_no_name():
+    model, other = ModelTreeClassifier(), ModelTreeClassifier()
+    model.learn_one({"a": pd.NA, "b": 1.0}, 1)
+    other.learn_one({"a": None, "b": 1.0}, 1)
+    assert pickle.dumps(model) == pickle.dumps(other)
+    with pytest.raises(ValueError, match="<NA> does not equal itself"):
+        model.learn_one({pd.NA: 1.0}, 1)
+
+
 @pytest.mark.parametrize("when", [
     datetime.datetime(2025, 1, 1, 12), datetime.date(2025, 1, 1), datetime.time(3),
     np.datetime64("2025-01-01"),

@@ -1,6 +1,7 @@
 """What a label may be, which labels are one, and which weights count."""
 
 import pickle
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 
@@ -101,6 +102,8 @@ def test_equal_labels_are_one_class_under_the_first():
         (np.float64(0.5), 0.5),
         (np.str_("three"), "three"),
         (np.bytes_(b"three"), b"three"),
+        (np.datetime64("2025-01-02", "ns"), datetime(2025, 1, 2)),
+        (np.timedelta64(3000, "ns"), timedelta(microseconds=3)),
     ],
     ids=repr,
 )
@@ -112,6 +115,13 @@ def test_numpy_labels_become_plain(label, plain):
     assert pickle.dumps(model) == pickle.dumps(other)
 
 
+def test_an_array_of_dates_is_one_of_labels():
+    days = np.array(["2025-01-02", "2025-01-03"], dtype="datetime64[ns]")
+    model = ModelTreeClassifier()
+    model.learn_many(np.arange(2.0).reshape(2, 1), days)
+    assert model.labels == days.astype("datetime64[us]").tolist()
+
+
 BAD_LABELS = [
     (None, ValueError),
     (float("nan"), ValueError),
@@ -120,6 +130,7 @@ BAD_LABELS = [
     (pd.NaT, ValueError),
     (pd.NA, ValueError),
     (Decimal("NaN"), ValueError),
+    (np.datetime64(1, "ns"), ValueError),
     ([1], TypeError),
     ({1: 2}, TypeError),
     ({1}, TypeError),

@@ -396,7 +396,7 @@ def test_quantiles_are_ordered_and_those_of_kept_rows():
     assert found == sorted(found)
     # the window has 250 rows while it is full, too few for such levels to lie between two of them
     assert set(found[:1] + found[-1:]) <= set(y[-250:].tolist())
-    for bad in ([0.0], [1.0], [float("nan")], ["0.5"]):
+    for bad in ([0.0], [1.0], [float("nan")], ["0.5"], 0.5):
         with pytest.raises((TypeError, ValueError), match="level"):
             model.predict_quantiles_one(x, bad)
     with pytest.raises(ValueError, match="confidence_level"):
