@@ -5,13 +5,16 @@
 Every classifier and every regressor of one number is here, with the same parameters. `fit` learns
 the rows once, in random order unless `shuffle=False`; `partial_fit` learns them as they come. Rows
 are arrays, sparse matrices, or frames, whose strings and categories are categories; NaN is missing.
-Needs scikit-learn.
+Columns go by their names if these are strings, else by their places. A call that fails leaves the
+estimator as it was. Needs scikit-learn.
 """
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -35,6 +38,7 @@ except ImportError as error:
 
 import streamtree
 from streamtree.base import StreamClassifier, StreamRegressor, comparable, public_estimators
+from streamtree.batches import take_rows
 from streamtree.parameters import checked
 
 
@@ -46,7 +50,8 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     model_
         The learner that was fitted, with all its own methods.
     feature_importances_
-        An array with a number for every column; they sum to 1.
+        An array with a number for every column. They sum to 1, or to less where names share
+        columns for want of room: what these have is no one's.
     n_features_in_, feature_names_in_
         As in all estimators of scikit-learn.
 
@@ -75,30 +80,53 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             n_rows weights, at least 0.
 
         """
-        X, y, weights = self._checked(X, y, sample_weight, reset=True)
-        model = self._new_model()
-        if self.shuffle:
-            order = check_random_state(self._seed()).permutation(len(y))
-            X, y = _taken(X, order), y[order]
-            weights = None if weights is None else weights[order]
-        model.learn_many(X, y, weights)
-        self.model_ = model
+        with self._all_or_nothing():
+            for name in ("model_", "classes_"):
+                self.__dict__.pop(name, None)
+            X, y, weights = self._checked(X, y, sample_weight)
+            model = self._new_model()
+            if self.shuffle:
+                order = check_random_state(self._seed()).permutation(len(y))
+                X, y = take_rows(X, order), y[order]
+                weights = None if weights is None else weights[order]
+            model.learn_many(X, y, weights)
+            self.model_ = model
         return self
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        is_new = not hasattr(self, "model_")
-        X, y, weights = self._checked(X, y, sample_weight, reset=is_new)
-        if is_new:
+        X, y, weights = self._checked(X, y, sample_weight)
+        if not hasattr(self, "model_"):
             self.model_ = self._new_model()
-        for name in self.model_._get_params():
-            # what set_params changed since; a parameter that is fixed says so
-            wanted = getattr(self, name)
-            # as the model keeps it: no names are None
-            wanted = tuple(wanted) or None if isinstance(wanted, (list, tuple)) else wanted
-            if comparable(getattr(self.model_, name)) != comparable(wanted):
-                setattr(self.model_, name, wanted)
+        # what set_params changed since
+        self._configure({name: getattr(self, name) for name in self.model_._get_params()})
         self.model_.learn_many(X, y, weights)
         return self
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """On errors all is as before, unless the model goes on and has learned some rows."""
+        before = self.__dict__.copy()
+        parameters = self.model_._get_params() if hasattr(self, "model_") else {}
+        try:
+            yield
+        except BaseException as error:
+            if not (hasattr(self, "model_") and getattr(error, "rows_learned", False)):
+                self.__dict__ = before
+                self._configure(parameters)
+            raise
+
+    def _configure(self, parameters: Mapping[str, Any]) -> None:
+        """Give the model parameters; one that is fixed says so."""
+        for name, wanted in parameters.items():
+            # as the model keeps it: no names are None
+            wanted = tuple(wanted) or None if isinstance(wanted, (list, tuple)) else wanted
+            if comparable(getattr(self.model_, name)) == comparable(wanted):
+                continue
+            if name not in self.model_._mutable_attributes:
+                raise AttributeError(
+                    f"{name!r} is fixed once rows are learned; `fit` begins anew with another"
+                )
+            setattr(self.model_, name, wanted)
 
     def _new_model(self) -> Any:
         names = inspect.signature(self._estimator).parameters
@@ -108,79 +136,66 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         seed = getattr(self, "seed", None)
         return 0 if seed is None else int(seed) % 2**32
 
-    def _checked(self, X: Any, y: Any, sample_weight: Any, reset: bool) -> tuple[Any, Any, Any]:
+    def _checked(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         if y is None:
             name = type(self).__name__
             raise ValueError(f"{name} requires y to be passed, but the target y is None")
-        X = self._rows(X, reset)
-        y = self._targets(column_or_1d(y, warn=True))
+        X, y = self._rows(X), column_or_1d(y, warn=True)
         if len(y) != X.shape[0]:
             raise ValueError(f"X has {X.shape[0]} rows, y has {len(y)}")
+        self._note_labels(y)
         weights = None
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
         return X, y, weights
 
-    def _rows(self, X: Any, reset: bool) -> Any:
+    def _note_labels(self, y: NDArray[Any]) -> None:
+        """Numbers have none."""
+
+    def _rows(self, X: Any) -> Any:
         """X as a learner takes it; columns go by their names where they have some."""
+        reset = not hasattr(self, "model_")
         if not hasattr(X, "columns"):
             X = validate_data(
                 self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan",
                 dtype=[np.float64, np.float32, np.uint8],
             )  # fmt: skip
-            names = getattr(self, "feature_names_in_", None)
-            return X if names is None or hasattr(X, "tocsr") else self._named(X, names)
+            return self._named(X) if hasattr(self, "feature_names_in_") else X
         validate_data(self, X, reset=reset, skip_check_array=True)
         if not X.shape[0]:
             raise ValueError(f"Found array with 0 sample(s) (shape={X.shape})")
-        if not hasattr(self, "feature_names_in_"):
-            # a frame whose names are no strings: its columns go by their places, as everywhere
-            return self._rows(np.asarray(X), reset)
         if reset:
             import narwhals.stable.v2 as nw
 
             self._frame_backend = nw.from_native(X, eager_only=True).implementation
-        return X
+        names = getattr(self, "feature_names_in_", range(X.shape[1]))
+        if hasattr(X, "set_axis"):
+            # a frame of pandas may have names that are no strings
+            return X if list(X.columns) == list(names) else X.set_axis(names, axis=1)
+        # other frames go by places where there were no names
+        return X if hasattr(self, "feature_names_in_") else self._rows(np.asarray(X))
 
-    def _named(self, X: NDArray[Any], names: Sequence[str]) -> Any:
+    def _named(self, X: Any) -> Any:
+        """An array or a sparse matrix as a frame like the one that was fitted."""
         import narwhals.stable.v2 as nw
 
-        return nw.from_numpy(X, list(names), backend=self._frame_backend).to_native()
+        cells = X.toarray() if hasattr(X, "tocsr") else X
+        names = list(self.feature_names_in_)
+        return nw.from_numpy(cells, names, backend=self._frame_backend).to_native()
 
     @property
     def feature_importances_(self) -> NDArray[np.float64]:
-        """The share of every column in the tests of the tree."""
+        """By how much every column moves predictions, by tests and leaf models."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
-        places = {name: i for i, name in enumerate(names)}
-        shares = np.zeros(self.n_features_in_)
-        for feature, share in self.model_.feature_importances().items():
-            # a category is one of its column's
-            shares[places[getattr(feature, "name", feature)]] += share
-        return shares
+        shares = self.model_.feature_importances()
+        return np.array([shares.get(name, 0.0) for name in names])
 
 
 class _WrappedClassifier(ClassifierMixin, _Wrapped):  # type: ignore[misc]
     """Labels are those of y; `classes_` has them in order."""
 
     classes_: NDArray[Any]
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn all rows anew.
-
-        Parameters
-        ----------
-        X
-            Of shape (n_rows, n_features).
-        y
-            n_rows labels.
-        sample_weight
-            n_rows weights, at least 0.
-
-        """
-        if hasattr(self, "classes_"):
-            del self.classes_
-        return super().fit(X, y, sample_weight)
 
     def partial_fit(
         self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None
@@ -196,37 +211,43 @@ class _WrappedClassifier(ClassifierMixin, _Wrapped):  # type: ignore[misc]
             time, and `classes_` grows.
 
         """
-        if classes is not None:
-            given = np.unique(classes)
-            if hasattr(self, "classes_") and not np.array_equal(given, self.classes_):
-                raise ValueError(f"classes={classes!r} differ from those before: {self.classes_}")
-            self.classes_ = given
-            self._are_given = True
-        return self._partial_fit(X, y, sample_weight)
+        with self._all_or_nothing():
+            if classes is not None:
+                given = np.unique(classes)
+                if hasattr(self, "classes_") and not np.array_equal(given, self.classes_):
+                    raise ValueError(
+                        f"classes={classes!r} differ from those before: {self.classes_}"
+                    )
+                self.classes_, self._are_given = given, True
+            return self._partial_fit(X, y, sample_weight)
 
-    def _targets(self, y: Any) -> Any:
+    def _note_labels(self, y: Any) -> None:
         if y.dtype.kind not in "biuUS":  # others may be no labels: the check costs as much again
             check_classification_targets(y)
         found = np.unique(y)
         if not hasattr(self, "classes_"):
             self.classes_, self._are_given = found, False
-        elif getattr(self, "_are_given", False):
-            if not np.isin(found, self.classes_).all():
-                raise ValueError(f"y has labels that are not in classes={self.classes_}")
-        else:
-            self.classes_ = np.union1d(self.classes_, found)
-        return y
+        if self._are_given:
+            known = set(self.classes_.tolist())
+            for label in found.tolist():
+                if label not in known:
+                    raise ValueError(f"y has {label!r}, which is not in classes={self.classes_}")
+            return
+        new, old = found.tolist()[0], self.classes_.tolist()[0]
+        if len({Real if isinstance(label, Real) else type(label) for label in (new, old)}) > 1:
+            raise ValueError(f"y has labels like {new!r}, but those before are like {old!r}")
+        self.classes_ = np.union1d(self.classes_, found)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely label of every row."""
         check_is_fitted(self)
-        said = self.model_.predict_many(self._rows(X, reset=False))
+        said = self.model_.predict_many(self._rows(X))
         return np.asarray(said).astype(self.classes_.dtype, copy=False)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of every label, columns in the order of `classes_`."""
         check_is_fitted(self)
-        shares = np.asarray(self.model_.predict_proba_many(self._rows(X, reset=False)))
+        shares = np.asarray(self.model_.predict_proba_many(self._rows(X)))
         table = np.zeros((len(shares), len(self.classes_)))
         table[:, np.searchsorted(self.classes_, self.model_.labels)] = shares
         return table
@@ -237,26 +258,13 @@ class _WrappedRegressor(RegressorMixin, _Wrapped):  # type: ignore[misc]
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn more rows, as they come; the parameters are those of `fit`."""
-        return self._partial_fit(X, y, sample_weight)
-
-    def _targets(self, y: Any) -> Any:
-        if y.dtype.kind not in "biuf":
-            y = y.astype(np.float64)
-        return y
+        with self._all_or_nothing():
+            return self._partial_fit(X, y, sample_weight)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The predicted number of every row."""
         check_is_fitted(self)
-        return np.asarray(self.model_.predict_many(self._rows(X, reset=False)))
-
-
-def _taken(X: Any, rows: NDArray[np.intp]) -> Any:
-    """Some rows in another order."""
-    if not hasattr(X, "columns"):
-        return X[rows]
-    import narwhals.stable.v2 as nw
-
-    return nw.from_native(X, eager_only=True)[rows].to_native()
+        return np.asarray(self.model_.predict_many(self._rows(X)))
 
 
 def _wrapped(estimator: type[Any], kind: type[_Wrapped]) -> type[_Wrapped]:
