@@ -51,7 +51,7 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
         The learner that was fitted, with all its own methods.
     feature_importances_
         An array with a number for every column. They sum to 1, or to less where names share
-        columns for want of room: what these have is no one's.
+        columns for want of room: these count for none.
     n_features_in_, feature_names_in_
         As in all estimators of scikit-learn.
 

@@ -123,6 +123,42 @@ def test_columns_go_by_name_or_by_place():
     np.testing.assert_array_equal(numbered.predict(X), plain.predict(X))
 
 
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names")
+def test_sparse_rows_and_frames_have_the_same_columns(frame):
+    X, y = blobs(300, 3, features=3, spread=2.0)
+    rows, named = sp.csr_array(X), frame({name: X[:, i] for i, name in enumerate("abc")})
+    for first, second in ((rows, named), (named, rows), (named, pd.DataFrame(X))):
+        model = made("ModelTreeClassifier").fit(first, y)
+        np.testing.assert_array_equal(model.predict(second), model.predict(first))
+        wanted = clone(model).partial_fit(first, y).partial_fit(first, y)
+        mixed = clone(model).partial_fit(first, y).partial_fit(second, y)
+        assert pickle.dumps(mixed.model_) == pickle.dumps(wanted.model_)
+        np.testing.assert_array_equal(mixed.feature_importances_, wanted.feature_importances_)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_strings_in_columns_that_go_by_numbers(name):
+    columns, y = mixed()
+    X, y = pd.DataFrame(columns), y if name in CLASSIFIERS else (y == "yes") * 1.0
+    X.columns = [7, 3, 5]
+    model = made(name, shuffle=False).fit(X, y)
+    plain = getattr(streamtree, name)()
+    plain.learn_many(X.set_axis(range(3), axis=1), y)
+    assert pickle.dumps(model.model_) == pickle.dumps(plain)
+    assert not hasattr(model, "feature_names_in_")
+    assert model.feature_importances_.sum() == pytest.approx(1.0)
+
+
+def test_importances_of_columns_that_names_share_are_nobodys():
+    X = pd.DataFrame({"u": [f"u{i}" for i in range(3000)], "b": range(3000)})
+    with pytest.warns(UserWarning, match="share a few columns"):
+        model = made("ModelTreeClassifier", max_bytes=2**18).fit(X, [0, 1, 2] * 1000)
+    own = model.model_.feature_importances()
+    assert model.feature_importances_.tolist() == [own["u"], own["b"]]
+    assert 0.0 < model.feature_importances_.sum() < 1.0
+
+
 def test_importances_tell_the_column_that_matters():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 3))
@@ -158,6 +194,74 @@ def test_labels_that_come_later():
         given.partial_fit(X[:1], ["d"])
     with pytest.raises(ValueError, match="differ from those before"):
         given.partial_fit(X[:1], ["a"], classes=["a", "b"])
+    assert given.classes_.tolist() == ["a", "b", "c"]
+    fresh = made("ModelTreeClassifier")
+    with pytest.raises(ValueError, match=r"'c', which is not in classes=\['a' 'b'\]"):
+        fresh.partial_fit(X, names, classes=["a", "b"])
+    assert vars(fresh) == vars(made("ModelTreeClassifier"))
+
+
+@pytest.mark.parametrize("kinds", [(int, str), (str, int), (object, float)])
+def test_labels_of_another_kind_are_refused(kinds):
+    X, y = blobs(100, 2, features=3, spread=2.0)
+    first, second = (y.astype(str).astype(kind) for kind in kinds)
+    model = made("ModelTreeClassifier").partial_fit(X, first)
+    said = model.predict_proba(X)
+    with pytest.raises(ValueError, match=r"labels like '?0.*before are like '?0"):
+        model.partial_fit(X, second)
+    np.testing.assert_array_equal(model.predict_proba(X), said)
+    with pytest.raises(ValueError, match="not in classes"):
+        made("ModelTreeClassifier").partial_fit(X, second, classes=np.unique(first))
+
+
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "timedelta64[s]", str])
+def test_targets_that_are_no_numbers_are_refused(kind):
+    with pytest.raises(TypeError, match="y must be numeric, got dtype"):
+        made("SoftTreeRegressor").fit(np.zeros((3, 1)), np.arange(3).astype(kind))
+
+
+X_GOOD, Y_GOOD = blobs(100, 2, features=3, spread=2.0)
+BAD = {
+    "length": (X_GOOD, np.arange(7, 9), {}),
+    "negative weight": (X_GOOD, Y_GOOD + 7, {"sample_weight": -np.ones(100)}),
+    "large weight": (X_GOOD, Y_GOOD + 7, {"sample_weight": np.full(100, 1e101)}),
+    "infinite cell": (X_GOOD + np.inf, Y_GOOD + 7, {}),
+    "infinite cell of a frame": (pd.DataFrame(X_GOOD + np.inf), Y_GOOD + 7, {}),
+    "columns": (X_GOOD[:, :2], Y_GOOD + 7, {"sample_weight": -np.ones(100)}),
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize("name", ["ModelTreeClassifier", "SoftTreeRegressor"])
+def test_a_failed_call_leaves_all_as_it_was(name, method, bad):
+    X, y, others = BAD[bad]
+    for model in (made(name), made(name).fit(X_GOOD, Y_GOOD)):
+        model.set_params(learning_rate=0.5)
+        before = pickle.dumps(model)
+        with pytest.raises(ValueError, match=r"rows|weight|infinit|features|w must be"):
+            getattr(model, method)(X, y, **others)
+        assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("learned", [0, 60])
+def test_rows_that_were_learned_before_an_interrupt_stay(learned, monkeypatch):
+    learn_many = streamtree.ModelTreeClassifier.learn_many
+
+    def interrupted(self, X, y, w=None):
+        learn_many(self, X[:learned], y[:learned])
+        error = KeyboardInterrupt()
+        error.rows_learned = learned
+        raise error
+
+    model = made("ModelTreeClassifier").partial_fit(X_GOOD, Y_GOOD)
+    monkeypatch.setattr(streamtree.ModelTreeClassifier, "learn_many", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X_GOOD, Y_GOOD + 1)
+    assert model.classes_.tolist() == sorted(model.model_.labels)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X_GOOD, Y_GOOD + 7)
+    assert model.classes_.tolist() == sorted(model.model_.labels)
 
 
 def test_set_params_reaches_a_learner_that_goes_on():
@@ -165,7 +269,7 @@ def test_set_params_reaches_a_learner_that_goes_on():
     model = made("ModelTreeClassifier").partial_fit(X, y)
     model.set_params(learning_rate=0.5).partial_fit(X, y)
     assert model.model_.learning_rate == 0.5
-    with pytest.raises(AttributeError, match="'leaf_model' is fixed"):
+    with pytest.raises(AttributeError, match=r"'leaf_model' is fixed .*`fit` begins anew"):
         model.set_params(leaf_model="softmax").partial_fit(X, y)
     assert model.fit(X, y).model_.leaf_model == "softmax"
 
