@@ -15,6 +15,7 @@ from streamtree._core.ensembles.extratrees import extra_trees
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool, alone, pooled
 from streamtree._core.learners.explaining import ask_members
 from streamtree._core.trees.boosted.tree import BoostedTrees
+from streamtree._core.trees.contexts.tree import ContextTree
 from streamtree._core.trees.lastlabel import LastLabelTree
 from streamtree.base import (
     DEFAULT_BYTES,
@@ -162,6 +163,7 @@ class _Forest(StreamModel):
                 BoostedTrees, seed=self.seed or 0, window_length=window,
                 n_trees=_BOOSTED_TREES, rate=_BOOSTED_RATE, has_numbers=has_numbers,
             ),
+            "contexts": ContextTree,
             "last_label": LastLabelTree,
         }  # fmt: skip
         makers = {
@@ -192,7 +194,7 @@ class _Forest(StreamModel):
     @staticmethod
     def _first_weights(names: list[str]) -> list[float]:
         """What members have to say before anything was learned."""
-        others = [name for name in names if name not in ("extra", "last_label")]
+        others = [name for name in names if name not in ("extra", "contexts", "last_label")]
         extra = (_EXTRA_PART if others else 1.0) if "extra" in names else 0.0
         weights = {name: (1.0 - extra) / len(others) for name in others} | {"extra": extra}
         return [weights.get(name, float(len(names) == 1)) for name in names]
@@ -247,8 +249,8 @@ class _Forest(StreamModel):
         Raises
         ------
         ValueError
-            If there is no such member, or it is one that stands in forests only: `"boosted"` and
-            `"last_label"`.
+            If there is no such member, or it is one that stands in forests only: `"boosted"`,
+            `"contexts"` and `"last_label"`.
 
         Examples
         --------
@@ -308,17 +310,23 @@ class _Forest(StreamModel):
         """By how much every feature moves predictions, as shares that sum to 1, largest first.
 
         It is the mean of the members' importances, by what they have to say; of the randomised
-        trees the mean of all, of the boosted ones by how much their splits lowered the loss.
+        trees the mean of all, of the boosted ones by how much their splits lowered the loss, of
+        contexts by how far their evidence, weighted, was from that of labels on average.
         """
         plan = self._plan()
         with self._core.intake.lock.reading():
             weights, state = self._core.tree.weights, self._core.snapshot()
+            moved = self._core.tree.moved
         totals: dict[Any, float] = {}
         for name, weight in zip(plan, weights, strict=True):
             if weight <= 0.0 or name == "last_label":
                 continue
             if name == "boosted":
-                parts = [self._importances_of_boosted(plan, state)]
+                nodes = state["tree"]["members"][str(list(plan).index(name))]["stages"]["nodes"]
+                gains = nodes[["column", "gain"]][nodes["column"] >= 0].tolist()
+                parts = [inspection.shares_of_features(gains, state["features"])]
+            elif name == "contexts":
+                parts = [inspection.shares_of_features(moved, state["features"])]
             else:
                 parts = [tree.feature_importances() for tree in self._copies(plan, name, state)]
             for importances in parts:
@@ -326,19 +334,6 @@ class _Forest(StreamModel):
                     totals[feature] = totals.get(feature, 0.0) + weight * share / len(parts)
         whole = sum(totals.values())
         return dict(inspection.strongest({name: part / whole for name, part in totals.items()}))
-
-    @staticmethod
-    def _importances_of_boosted(
-        plan: Mapping[str, Any], state: dict[str, Any]
-    ) -> dict[Any, float]:
-        part = state["tree"]["members"][str(list(plan).index("boosted"))]
-        nodes, names = part["stages"]["nodes"], state["features"]
-        gains: dict[Any, float] = {}
-        for column, gain in nodes[["column", "gain"]][nodes["column"] >= 0].tolist():
-            feature = inspection.feature_of(names[column])
-            gains[feature] = gains.get(feature, 0.0) + gain
-        whole = sum(gains.values())
-        return {feature: gain / whole for feature, gain in gains.items() if gain}
 
     def debug_one(self, x: dict[Any, Any]) -> str:
         """Tell how the prediction of one example comes about: member by member, then by feature.
@@ -399,8 +394,8 @@ class ForestClassifier(_Forest, StreamClassifier):
     read, scaled and encoded once; every member learns it and says, in the same call, what it would
     have predicted. Members of different kinds err on different rows: randomised trees find how
     columns act together, after few rows, and boosted ones where exactly, after more; additive
-    leaves, oblique splits and gates find what adds up; exact values and repeated labels have
-    members of their own.
+    leaves, oblique splits and gates find what adds up; a mixture of contexts follows what changes
+    within tens of rows; exact values and repeated labels have members of their own.
 
     What the members say is pooled in proportion to the product of their probabilities, each to the
     power of an exponent. The exponents are learned by gradient steps on the log loss of the pool,
@@ -418,9 +413,10 @@ class ForestClassifier(_Forest, StreamClassifier):
         parameters are taken, what they have learned is not. The names: `"extra"`, the randomised
         trees; `"boosted"`, sixty trees that are grown one for what the others miss, all of them
         anew from recent rows; `"model"`, `"soft"`, `"non_greedy"`, `"self_terminating"` and
-        `"lom"`, a tree of that family by its defaults; and `"last_label"`, which says that the last
-        label comes again, for streams where labels come in runs. None: all of them but `"lom"`,
-        which takes more time than it brings where `"model"` is there.
+        `"lom"`, a tree of that family by its defaults; `"contexts"`, what labels came with columns
+        in bins, one, two and three at a time, lately and long ago; and `"last_label"`, which says
+        that the last label comes again, for streams where labels come in runs. None: all of them
+        but `"lom"`, which takes more time than it brings where `"model"` is there.
     window
         At least 100: the number of recent rows from which the randomised trees and the boosted ones
         are grown. Fewer follow changes faster.
@@ -442,7 +438,8 @@ class ForestClassifier(_Forest, StreamClassifier):
     -----
     Learning and predicting cost the sum of what the members cost, and O(members * labels) to pool.
     The boosted trees look at columns that are often there, and at features with categories, for up
-    to 64 labels; where there are more labels they say nothing and learn nothing. A member that
+    to 64 labels, contexts at at most 64 of them, for up to 32 labels; where there are more labels
+    they say nothing and learn nothing. A member that
     knows no more than two labels (some losses of self-terminating trees) refuses a third one for
     the whole forest, and the error names it.
 
@@ -456,6 +453,9 @@ class ForestClassifier(_Forest, StreamClassifier):
     [^4]: Friedman, J. H., 2001. Greedy function approximation: a gradient boosting machine. Annals
         of Statistics 29, and Ke, G. et al., 2017. LightGBM: a highly efficient gradient boosting
         decision tree. NeurIPS, for the boosted trees.
+    [^5]: Mahoney, M., 2005. Adaptive weighing of context models for lossless data compression.
+        Florida Tech, and Mattern, C., 2012. Mixing strategies in data compression. DCC, for the
+        mixture of contexts.
 
     Examples
     --------
@@ -477,10 +477,12 @@ class ForestClassifier(_Forest, StreamClassifier):
         "non_greedy": NonGreedyTreeClassifier,
         "self_terminating": SelfTerminatingTreeClassifier,
         "lom": LOMTreeClassifier,
+        "contexts": None,
         "last_label": None,
     }
     _defaults = (
-        "extra", "boosted", "model", "soft", "non_greedy", "self_terminating", "last_label"
+        "extra", "boosted", "model", "soft", "non_greedy", "self_terminating", "contexts",
+        "last_label",
     )
     # .2 and .3 lose .0001 and .0004 in the mean of 39 sets
     _rate = 0.1

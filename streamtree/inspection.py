@@ -170,6 +170,18 @@ def set_test(feature: Any, values: Sequence[str], most: int = 3) -> str:
     return f"{feature_text(feature)} in {{{', '.join(shown)}}}"
 
 
+def shares_of_features(
+    parts: Iterable[tuple[int, float]], names: Sequence[Any]
+) -> dict[Any, float]:
+    """What columns have, by feature and as shares that sum to 1; those that have nothing go."""
+    totals: dict[Any, float] = {}
+    for column, part in parts:
+        feature = feature_of(names[column])
+        totals[feature] = totals.get(feature, 0.0) + part
+    whole = sum(totals.values())
+    return {feature: part / whole for feature, part in totals.items() if part}
+
+
 def strongest(strengths: Mapping[Any, float]) -> list[tuple[Any, float]]:
     """Columns by falling strength; ties go by name, those of strength 0 are left out."""
     present = [(column, weight) for column, weight in strengths.items() if weight != 0.0]

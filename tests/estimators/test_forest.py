@@ -43,19 +43,20 @@ def test_copies_of_members_say_what_the_pool_was_given(estimator):
     """The pool by hand, of what the copies predict, is what the forest says."""
     forest, rows = grown(estimator, n_trees=3)
     weights = forest.member_weights
-    names = [name for name in weights if name not in ("extra", "boosted", "last_label")]
+    names = [name for name in weights if name not in ("extra", "boosted", "contexts", "last_label")]
     members = {name: forest.member(name) for name in names}
     trees = [forest.member("extra", tree=i) for i in range(3)]
     for x in [*rows[:30], {}, {"never": 1.0}]:
         said = {name: shares_of(member, x) for name, member in members.items()}
         said["extra"] = np.mean([shares_of(tree, x) for tree in trees], axis=0)
-        said["boosted"] = ask_members(forest._core, x)[list(weights).index("boosted")]
+        for name in {"boosted", "contexts"} & set(weights):
+            said[name] = ask_members(forest._core, x)[list(weights).index(name)]
         if estimator is ForestRegressor:
             pooled = sum(weights[name] * said[name][0] for name in weights)
             state = forest.snapshot()["shrinkage"][0]
             expected = [(1 - state["share"]) * pooled + state["share"] * state["mean"]]
         else:
-            last = forest.snapshot()["tree"]["members"]["6"]
+            last = forest.snapshot()["tree"]["members"]["7"]
             n = len(forest.labels)
             share = (last["repeats"] + 1) / (last["weight"] + 2)
             said["last_label"] = np.full(n, (1 - share) / (n - 1))
@@ -74,7 +75,7 @@ def test_a_copy_of_a_member_is_a_model_of_its_own(estimator):
     before = pickle.dumps(forest)
     target = targets_of(estimator, [1])[0]
     for name in forest.member_weights:
-        if name in ("boosted", "last_label"):
+        if name in ("boosted", "contexts", "last_label"):
             with pytest.raises(ValueError, match=f"no estimator for {name!r}"):
                 forest.member(name)
             continue
@@ -288,7 +289,7 @@ def test_debug_one_shows_every_member_and_ends_in_the_prediction(estimator):
         lines = forest.debug_one(x).splitlines()
         for line, (name, weight) in zip(lines, forest.member_weights.items(), strict=False):
             assert line.split()[:3] == [name, "weight", f"{weight:+.4f}:"]
-            if name not in ("extra", "boosted", "last_label"):
+            if name not in ("extra", "boosted", "contexts", "last_label"):
                 said = forest.member(name).predict_one(x)
                 said = said if isinstance(said, str) else f"{said:.6g}"
                 assert f": {said}" in line

@@ -1,0 +1,117 @@
+/* What the labels that a context came with say of a row, at four speeds of forgetting. */
+
+#ifndef STREAMTREE_EVIDENCE_H
+#define STREAMTREE_EVIDENCE_H
+
+#include <math.h>
+#include <stdint.h>
+
+#include "additive.h"
+
+enum { STREAMTREE_SPEEDS = 4 };
+
+#if defined(STREAMTREE_VECTORS)
+#define STREAMTREE_FIRST_LABEL(labels) __builtin_ctz(labels)
+#else
+STREAMTREE_INLINE int STREAMTREE_FIRST_LABEL(uint32_t labels)
+{
+    int label = 0;
+    for (; !(labels & 1); labels >>= 1)
+        label++;
+    return label;
+}
+#endif
+
+/* evidence = log(1 + counts * scales) by speed; weighted it goes into the sums. */
+STREAMTREE_INLINE void streamtree_say(
+    const float *counts, const float *fading, const float *scales, const float *weights,
+    float *evidence, float *sums)
+{
+#if defined(STREAMTREE_VECTORS)
+    /* streamtree_logf for four numbers */
+    streamtree_four x = 1.0f + *(const streamtree_four *) counts
+        * *(const streamtree_four *) fading * *(const streamtree_four *) scales;
+    streamtree_whole_four bits = (streamtree_whole_four) x;
+    const streamtree_whole_four exponent = (bits - 0x3f3504f3) >> 23;
+    x = (streamtree_four) (bits - (exponent << 23));
+    streamtree_four s = (x - 1.0f) / (x + 1.0f);
+    const streamtree_four square = s * s;
+    s *= 2.0f + square * (0.66666667f + square * (0.4f + square * (0.28571429f
+         + square * 0.22222222f)));
+    s += __builtin_convertvector(exponent, streamtree_four) * 0.693147181f;
+    *(streamtree_four *) evidence = s;
+    *(streamtree_four *) sums += *(const streamtree_four *) weights * s;
+#else
+    for (int i = 0; i < STREAMTREE_SPEEDS; i++) {
+        evidence[i] = streamtree_logf(1.0f + counts[i] * fading[i] * scales[i]);
+        sums[i] += weights[i] * evidence[i];
+    }
+#endif
+}
+
+/* The evidence of all labels that a context came with, each of them a bit. */
+static inline void streamtree_say_all(
+    const float *counts, uint32_t labels, const float *fading, const float *scales,
+    const float *weights, float *evidence, float *sums)
+{
+    for (; labels; labels &= labels - 1) {
+        const int at = STREAMTREE_FIRST_LABEL(labels) * STREAMTREE_SPEEDS;
+        streamtree_say(counts + at, fading, scales + at, weights, evidence + at, sums + at);
+    }
+}
+
+/* Move the weights of a context along the gradient of the log likelihood, by AdaGrad whose squares
+   fade: what a label has more of evidence than labels have on average, by their shares. */
+static inline void streamtree_move_weights(
+    const float *evidence, uint32_t labels, const float *shares, int label, float *weights,
+    float *squares, float rate, float kept, float most)
+{
+    float slopes[STREAMTREE_SPEEDS] = {0.0f};
+    if (labels >> label & 1)
+        for (int s = 0; s < STREAMTREE_SPEEDS; s++)
+            slopes[s] = evidence[label * STREAMTREE_SPEEDS + s];
+    for (; labels; labels &= labels - 1) {
+        const int one = STREAMTREE_FIRST_LABEL(labels);
+        for (int s = 0; s < STREAMTREE_SPEEDS; s++)
+            slopes[s] -= shares[one] * evidence[one * STREAMTREE_SPEEDS + s];
+    }
+    for (int s = 0; s < STREAMTREE_SPEEDS; s++) {
+        squares[s] = kept * squares[s] + slopes[s] * slopes[s];
+        const float weight = weights[s] + rate * slopes[s] / sqrtf(squares[s] + 0.1f);
+        weights[s] = weight > most ? most : weight < -most ? -most : weight;
+    }
+}
+
+/* The parts of counts that are left after so many rows, by speed: exp(-age * rates). */
+static inline void streamtree_fading(uint32_t age, const float *rates, float *fading)
+{
+#if defined(STREAMTREE_VECTORS)
+    /* streamtree_expf for four numbers */
+    streamtree_four x = -(float) age * *(const streamtree_four *) rates;
+    const streamtree_whole_four is_seen = x >= -60.0f;
+    x = (streamtree_four) ((streamtree_whole_four) x & is_seen);
+    const streamtree_whole_four whole = __builtin_convertvector(
+        x * 1.44269504f - 0.5f, streamtree_whole_four);
+    const streamtree_four power = __builtin_convertvector(whole, streamtree_four);
+    const streamtree_four r = x - power * 0.693145752f - power * 1.42860677e-6f;
+    const streamtree_four y = 1.0f + r * (1.0f + r * (0.5f + r * (0.16666667f + r * (0.041666668f
+        + r * (0.0083333333f + r * 0.0013888889f)))));
+    *(streamtree_four *) fading = (streamtree_four) (
+        (streamtree_whole_four) (y * (streamtree_four) ((whole + 127) << 23)) & is_seen);
+#else
+    for (int s = 0; s < STREAMTREE_SPEEDS; s++)
+        fading[s] = streamtree_expf(-(float) age * rates[s]);
+#endif
+}
+
+/* Let the counts of labels fade. */
+static inline void streamtree_fade(float *counts, uint32_t labels, const float *fading)
+{
+    for (; labels; labels &= labels - 1) {
+        float *here = counts + STREAMTREE_FIRST_LABEL(labels) * STREAMTREE_SPEEDS;
+        for (int s = 0; s < STREAMTREE_SPEEDS; s++)
+            here[s] *= fading[s];
+    }
+}
+
+#endif

@@ -1,0 +1,43 @@
+"""How often labels came with contexts: one table of a bounded size, which forgets."""
+
+from libc.stdint cimport int32_t, uint32_t
+
+cdef enum:
+    # how fast counts fade, so many ways side by side
+    SPEEDS = 4
+    # labels that are told apart
+    MOST_LABELS = 32
+
+
+cdef struct Record:
+    # behind it lie the counts: by label, then by speed
+    uint32_t key        # of the context; 0: the slot is free
+    uint32_t last       # the number of the row that came with it last
+    uint32_t labels     # those that came with it, by bit
+    uint32_t unused
+
+
+cdef class ContextCounts:
+    cdef char* records
+    cdef readonly int32_t n_slots       # a power of 2, or 0
+    cdef readonly int32_t n_used
+    cdef readonly int32_t n_places      # labels for which a record has counts
+    cdef size_t size                    # bytes of a record
+
+    cdef inline Record* at(self, int32_t slot) noexcept nogil:
+        return <Record*> &self.records[slot * self.size]
+
+    cdef inline int32_t slot_of(self, const Record* record) noexcept nogil:
+        return <int32_t> (<size_t> (<const char*> record - self.records) // self.size)
+
+    cdef inline float* counts_of(self, Record* record) noexcept nogil:
+        return <float*> &record[1]
+
+    cdef Record* find(self, uint32_t key) noexcept nogil
+    cdef Record* find_or_add(self, uint32_t key, uint32_t row) noexcept nogil
+    cdef int make_room(self, int32_t n_labels, int32_t n_more, uint32_t row) except -1 nogil
+    cdef int _lay(self, int32_t n_slots, int32_t n_places, uint32_t row) except -1 nogil
+    cdef int clear(self) except -1 nogil
+    cdef size_t n_bytes(self) noexcept nogil
+    cdef dict state(self)
+    cdef int take_state(self, dict state) except -1

@@ -1,0 +1,198 @@
+"""How often labels came with contexts: one table of a bounded size, which forgets.
+
+A context is known by a hash. It lies in one of a few slots that follow from that; where all are
+taken, the one goes whose context came last the longest ago.
+"""
+
+cimport cython
+from libc.stdint cimport int32_t, uint32_t
+from libc.string cimport memcpy, memset
+
+from streamtree._core.store.budget cimport bytes_allowed, counted_zeros, give_back, may_grow
+
+
+import numpy as np
+
+from streamtree._core.store.state import require
+
+cdef enum:
+    # slots in which a context may lie
+    PROBES = 4
+    FIRST_SLOTS = 1024
+    # the table is laid anew, so many times as large, when three of four slots are taken
+    GROWTH = 4
+    # bytes that it takes at most
+    MOST_BYTES = 4194304
+    # one part of so many of what the model may take
+    PART = 2
+    MOST_SLOTS = 1048576
+
+cdef struct RecordState:
+    int32_t slot
+    uint32_t key
+    uint32_t last
+    uint32_t labels
+
+
+cdef RecordState _blank
+memset(&_blank, 0, sizeof(RecordState))
+RECORDS = np.asarray(<RecordState[:1]> &_blank).dtype
+
+
+cdef inline int32_t places_of(int32_t n_labels) noexcept nogil:
+    """Labels for which records have counts, so that they need not be laid anew with each."""
+    return 2 if n_labels <= 2 else (n_labels + 3) // 4 * 4
+
+
+cdef inline size_t size_of(int32_t n_places) noexcept nogil:
+    return sizeof(Record) + n_places * SPEEDS * sizeof(float)
+
+
+@cython.final
+cdef class ContextCounts:
+
+    def __dealloc__(self):
+        give_back(self.records)
+
+    cdef int clear(self) except -1 nogil:
+        give_back(self.records)
+        self.records = NULL
+        self.n_slots = self.n_used = self.n_places = 0
+        self.size = 0
+        return 0
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return self.n_slots * self.size
+
+    cdef Record* find(self, uint32_t key) noexcept nogil:
+        """The record of a context, or NULL."""
+        cdef uint32_t mask = <uint32_t> self.n_slots - 1, i
+        cdef Record* record
+        for i in range(PROBES if self.n_slots else 0):
+            record = self.at((key + i) & mask)
+            if record.key == key:
+                return record
+            if record.key == 0:
+                return NULL
+        return NULL
+
+    cdef Record* find_or_add(self, uint32_t key, uint32_t row) noexcept nogil:
+        """The record of a context; a new one has no labels."""
+        cdef uint32_t mask = <uint32_t> self.n_slots - 1, i
+        cdef Record* record
+        cdef Record* oldest = NULL
+        for i in range(PROBES):
+            record = self.at((key + i) & mask)
+            if record.key == key:
+                return record
+            if record.key == 0:
+                self.n_used += 1
+                oldest = record
+                break
+            # what came with this very row stays, if anything else is there
+            if oldest == NULL or row - record.last > row - oldest.last:
+                oldest = record
+        memset(oldest, 0, self.size)
+        oldest.key, oldest.last = key, row
+        return oldest
+
+    cdef int make_room(self, int32_t n_labels, int32_t n_more, uint32_t row) except -1 nogil:
+        """Make room for the labels and for so many more contexts, as far as there may be.
+
+        Returns 1 if records lie elsewhere now.
+        """
+        cdef int32_t n_places = max(places_of(n_labels), self.n_places)
+        cdef int32_t n_slots = max(self.n_slots, <int32_t> FIRST_SLOTS)
+        cdef size_t size = size_of(n_places), most = min(
+            bytes_allowed() // PART, <size_t> MOST_BYTES
+        )
+        if 4 * (self.n_used + n_more) > 3 * n_slots and (
+            n_slots * GROWTH * size <= most and may_grow(n_slots * GROWTH * size)
+        ):
+            n_slots *= GROWTH
+        while n_slots > FIRST_SLOTS and n_slots * size > most:
+            n_slots //= 2
+        if n_slots == self.n_slots and n_places == self.n_places:
+            return 0
+        self._lay(n_slots, n_places, row)
+        return 1
+
+    cdef int _lay(self, int32_t n_slots, int32_t n_places, uint32_t row) except -1 nogil:
+        """Lay the table anew; where slots become fewer, those go that came first."""
+        cdef char* old = self.records
+        cdef const Record* record
+        cdef size_t old_size = self.size
+        cdef int32_t slot, old_slots = self.n_slots
+        cdef char* block = <char*> counted_zeros(n_slots * size_of(n_places))
+        self.records = block
+        self.n_slots, self.n_places, self.n_used = n_slots, n_places, 0
+        self.size = size_of(n_places)
+        for slot in range(old_slots):
+            record = <const Record*> &old[slot * old_size]
+            if record.key:
+                memcpy(self.find_or_add(record.key, row), record, old_size)
+        give_back(old)
+        return 0
+
+    # -------------------------------------------------------------------------------- state
+
+    cdef dict state(self):
+        cdef int32_t slot, n = 0
+        cdef const Record* record
+        records = np.empty(self.n_used, dtype=RECORDS)
+        counts = np.empty((self.n_used, self.n_places, SPEEDS), dtype=np.float32)
+        cdef RecordState[::1] view = records
+        cdef float[:, :, ::1] numbers = counts
+        for slot in range(self.n_slots):
+            record = self.at(slot)
+            if record.key:
+                view[n] = RecordState(slot, record.key, record.last, record.labels)
+                memcpy(
+                    &numbers[n, 0, 0], self.counts_of(<Record*> record),
+                    self.n_places * SPEEDS * sizeof(float),
+                )
+                n += 1
+        return {
+            "records": records, "counts": counts, "slots": self.n_slots, "places": self.n_places,
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        cdef const RecordState[::1] view = state["records"]
+        cdef const float[:, :, ::1] numbers = state["counts"]
+        cdef int32_t n_slots = state["slots"], n_places = state["places"]
+        cdef Py_ssize_t i
+        cdef Record* record
+        self.clear()
+        if n_slots == 0:
+            return 0
+        self._lay(n_slots, n_places, 0)
+        for i in range(view.shape[0]):
+            record = self.at(view[i].slot)
+            record.key, record.last, record.labels = view[i].key, view[i].last, view[i].labels
+            memcpy(
+                self.counts_of(record), &numbers[i, 0, 0], n_places * SPEEDS * sizeof(float)
+            )
+        self.n_used = <int32_t> view.shape[0]
+        return 0
+
+
+def check_counts_of_contexts(state, n_labels):
+    """Raise StateError unless `ContextCounts.take_state` can trust a state."""
+    records, counts, slots, places = (
+        state[name] for name in ("records", "counts", "slots", "places")
+    )
+    for number in (slots, places):
+        require(type(number) is int and number >= 0, "the size of a table of contexts")
+    require(len(records) == len(counts) <= slots, "the contexts")
+    if slots == 0:
+        require(places == 0, "the labels of contexts")
+        return
+    require(FIRST_SLOTS <= slots <= MOST_SLOTS and slots & (slots - 1) == 0, "slots of contexts")
+    require(0 < places <= MOST_LABELS, "the labels of contexts")
+    require(slots == FIRST_SLOTS or slots * size_of(places) <= MOST_BYTES, "slots of contexts")
+    require(counts.shape[1:] == (places, SPEEDS), "the counts of contexts")
+    taken = records["slot"].astype(np.int64)
+    require(((taken >= 0) & (taken < slots)).all() and (np.diff(taken) > 0).all(), "a slot")
+    require((records["key"] > 0).all(), "the hash of a context")
+    require((records["labels"].astype(np.int64) < 1 << min(places, n_labels)).all(), "a label")
+    require((np.isfinite(counts) & (counts >= 0)).all(), "the counts of contexts")

@@ -1,0 +1,44 @@
+from libc.stdint cimport int32_t, int64_t, uint32_t
+
+from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
+from streamtree._core.trees.contexts.counts cimport MOST_LABELS, SPEEDS, ContextCounts, Record
+from streamtree._core.trees.contexts.fields cimport MOST_CONTEXTS, ContextFields
+from streamtree._core.trees.tree cimport Tree
+
+
+cdef struct Weights:
+    # of a context, by speed
+    float[SPEEDS] weights
+    float[SPEEDS] squares       # fading, of the slopes
+
+
+cdef struct Mixed:
+    # of the row that was looked at last; behind it lies what every context says
+    int32_t n_labels
+    int64_t rows        # that were learned before it
+    double[MOST_LABELS] shares
+    uint32_t[MOST_CONTEXTS] keys
+    uint32_t[MOST_CONTEXTS] labels      # that have evidence, by context and bit
+    int32_t[MOST_CONTEXTS] slots        # of the records, -1 where there is none
+    float[MOST_CONTEXTS][SPEEDS] fading     # of their counts
+
+
+cdef class ContextTree(Tree):
+    cdef ContextFields fields
+    cdef ContextCounts counts
+    cdef Weights* weights       # by context
+    cdef int64_t rows           # learned
+    cdef double[MOST_LABELS][SPEEDS] labels     # fading counts
+
+    cdef int32_t _n_known(self) noexcept nogil
+    cdef void _scales(self, int32_t n, float* scales, double* scores) noexcept nogil
+    cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
+    cdef void _mix(self, const Row* row, int32_t n, Mixed* mixed) noexcept nogil
+    cdef void _move(self, const Mixed* mixed, const Example* example) noexcept nogil
+    cdef void _count(self, const Mixed* mixed, const Example* example) noexcept nogil
+    cdef void _count_in(self, Record* record, const float* fading,
+                        const Example* example) noexcept nogil
+    cdef void _count_label(self, const Example* example) noexcept nogil
+    cdef int _look(self) except -1 nogil
+    cdef list _fields_of(self, int32_t i)
+    cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil

@@ -1,0 +1,397 @@
+"""A mixture of contexts: what labels came with columns in bins, one, two and three at a time.
+
+Of every context it is counted how often labels came with it, at four speeds of forgetting. What
+the counts say is mixed by weights that follow the log loss (logistic mixing, Mahoney 2005; Mattern
+2012). Nothing is grown: what changes within tens of rows is followed within tens of rows.
+"""
+
+cimport cython
+from libc.math cimport log, sqrt
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
+
+from streamtree._core.kernels.losses cimport softmax
+from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
+from streamtree._core.store.budget cimport counted_zeros, give_back
+from streamtree._core.store.memory cimport prefetch
+from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.row cimport (
+    LISTED, TABLE, Example, Prediction, Row, Scratch, remember, remembers,
+)
+from streamtree._core.trees.contexts.counts cimport (
+    MOST_LABELS, SPEEDS, ContextCounts, Record,
+)
+from streamtree._core.trees.contexts.fields cimport (
+    MOST_CONTEXTS, ContextFields, Field, FieldsOf,
+)
+from streamtree._core.trees.tree cimport Tree
+
+import numpy as np
+
+from streamtree._core.store.state import check_counts, check_finite, require
+from streamtree._core.trees.contexts.counts import check_counts_of_contexts
+from streamtree._core.trees.contexts.fields import check_fields, contexts_of
+
+cdef extern from "../../kernels/evidence.h" nogil:
+    void say_all "streamtree_say_all"(
+        const float* counts, uint32_t labels, const float* fading, const float* scales,
+        const float* weights, float* evidence, float* sums)
+    void move_weights "streamtree_move_weights"(
+        const float* evidence, uint32_t labels, const float* shares, int label, float* weights,
+        float* squares, float rate, float kept, float most)
+    void fading_of "streamtree_fading"(uint32_t age, const float* rates, float* fading)
+    void fade "streamtree_fade"(float* counts, uint32_t labels, const float* fading)
+
+cdef enum:
+    # a row of more weight counts as so many
+    MOST_REPEATS = 10
+
+# a count is worth 1/e after 30, 300, 3,000 or 100,000 rows, by speed
+cdef float[SPEEDS] RATES = [1.0 / 30, 1.0 / 300, 1.0 / 3000, 1.0 / 100000]
+# the step size of the weights, what is left of the squares of their slopes after a row, and the
+# largest weight
+cdef float RATE = 0.05
+cdef float KEPT = 0.9999
+cdef float MOST_WEIGHT = 8.0
+# all weights together at first, times the root of their number
+cdef double FIRST_WEIGHT = 0.5
+# of every label, added to the counts of all rows
+cdef double HALF = 0.5
+
+
+cdef inline float* evidence_of(const Mixed* mixed, int32_t i) noexcept nogil:
+    """What a context says, by label and speed; only of the labels that it came with."""
+    return <float*> &mixed[1] + i * mixed.n_labels * SPEEDS
+
+
+@cython.final
+cdef class ContextTree(Tree):
+    """Says nothing of labels until there are contexts, and where there are too many labels."""
+
+    def __cinit__(self):
+        self.views = LISTED | TABLE
+        self.memo_size = sizeof(Mixed)
+        self.memo_place_size = MOST_CONTEXTS * SPEEDS * sizeof(float)
+        self.fields = ContextFields()
+        self.counts = ContextCounts()
+
+    def __dealloc__(self):
+        give_back(self.weights)
+
+    def configure(self):
+        """There is nothing to set."""
+
+    cdef int bind(self, Context context) except -1:
+        Tree.bind(self, context)
+        return self.fields.bind(context)
+
+    # ------------------------------------------------------------------------ one example
+
+    cdef int32_t _n_known(self) noexcept nogil:
+        """Labels of which something is said, 0 if nothing is."""
+        cdef int32_t n = self.context.n_labels
+        return n if self.fields.n_contexts and 1 < n <= MOST_LABELS else 0
+
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        cdef double* shares = out.shares if out.shares != NULL else scratch.shares
+        cdef Mixed* mixed = <Mixed*> scratch.memo
+        cdef int32_t label, n = self.context.n_labels
+        if not self._n_known():
+            for label in range(n):
+                shares[label] = 1.0 / n
+        else:
+            if not self._is_mixed(row, scratch):
+                self._mix(row, n, mixed)
+                remember(scratch, <const void*> self, row)
+            memcpy(shares, mixed.shares, n * sizeof(double))
+        out.label = 0
+        for label in range(1, n):
+            if shares[label] > shares[out.label]:
+                out.label = label
+
+    cdef void _scales(self, int32_t n, float* scales, double* scores) noexcept nogil:
+        """By label and speed, one over its share in all rows; its log by the fastest to `scores`.
+        """
+        cdef double[SPEEDS] totals
+        cdef int32_t label, s
+        for s in range(SPEEDS):
+            totals[s] = n * HALF
+            for label in range(n):
+                totals[s] += self.labels[label][s]
+        for label in range(n):
+            for s in range(SPEEDS):
+                scales[label * SPEEDS + s] = <float> (
+                    totals[s] / (self.labels[label][s] + HALF)
+                )
+            scores[label] = -log(scales[label * SPEEDS])
+
+    cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil:
+        """Whether the memo says what would be found for a row."""
+        cdef const Mixed* mixed = <const Mixed*> scratch.memo
+        return (
+            remembers(scratch, <const void*> self, row) and mixed.rows == self.rows
+            and mixed.n_labels == self.context.n_labels
+        )
+
+    cdef void _mix(self, const Row* row, int32_t n, Mixed* mixed) noexcept nogil:
+        """Find what is to be said of n labels, and what goes into it.
+
+        A label that never came with a context has no evidence there: what all labels have in
+        common is left out, for it moves no share.
+        """
+        cdef float[MOST_LABELS * SPEEDS] scales
+        cdef float[MOST_LABELS * SPEEDS] sums
+        cdef Record* record
+        cdef int32_t i, label, s, n_contexts = self.fields.n_contexts
+        cdef uint32_t mask = <uint32_t> self.counts.n_slots - 1
+        mixed.n_labels, mixed.rows = n, self.rows
+        self.fields.keys_of(row, mixed.keys)
+        for i in range(n_contexts if self.counts.n_slots else 0):
+            prefetch(self.counts.at(mixed.keys[i] & mask))
+        self._scales(n, scales, mixed.shares)
+        memset(sums, 0, n * SPEEDS * sizeof(float))
+        for i in range(n_contexts):
+            record = self.counts.find(mixed.keys[i])
+            mixed.labels[i], mixed.slots[i] = 0, -1
+            if record != NULL:
+                mixed.labels[i], mixed.slots[i] = record.labels, self.counts.slot_of(record)
+                fading_of(<uint32_t> self.rows - record.last, RATES, mixed.fading[i])
+                say_all(
+                    self.counts.counts_of(record), record.labels, mixed.fading[i], scales,
+                    self.weights[i].weights, evidence_of(mixed, i), sums,
+                )
+        for label in range(n):
+            for s in range(SPEEDS):
+                mixed.shares[label] += sums[label * SPEEDS + s]
+        softmax(mixed.shares, n)
+
+    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
+                   Prediction* out) except -1 nogil:
+        cdef int32_t n = self.context.n_labels
+        cdef Mixed* mixed = <Mixed*> scratch.memo
+        cdef bint is_laid
+        if out != NULL:
+            self.predict(row, scratch, out)
+        if n > MOST_LABELS:
+            return self.counts.clear()
+        if self.fields.n_contexts:
+            is_laid = self.counts.make_room(n, self.fields.n_contexts, <uint32_t> self.rows)
+            if is_laid or not self._is_mixed(row, scratch):
+                self._mix(row, n, mixed)
+            self._move(mixed, example)
+            self._count(mixed, example)
+        scratch.memo_serial = 0
+        self._count_label(example)
+        self.rows += 1
+        return self._look() if self.fields.push(row) else 0
+
+    cdef void _move(self, const Mixed* mixed, const Example* example) noexcept nogil:
+        """Let the weights follow the log loss."""
+        cdef float[MOST_LABELS] shares
+        cdef int32_t i, label
+        cdef float rate = RATE * <float> min(example.weight, <double> MOST_REPEATS)
+        for label in range(mixed.n_labels):
+            shares[label] = <float> mixed.shares[label]
+        for i in range(self.fields.n_contexts):
+            if mixed.labels[i]:
+                move_weights(
+                    evidence_of(mixed, i), mixed.labels[i], shares, example.label,
+                    self.weights[i].weights, self.weights[i].squares, rate, KEPT, MOST_WEIGHT,
+                )
+
+    cdef void _count(self, const Mixed* mixed, const Example* example) noexcept nogil:
+        """Count the label of a row with all its contexts, those that are there first."""
+        cdef float[SPEEDS] none
+        cdef int32_t i
+        for i in range(self.fields.n_contexts):
+            if mixed.slots[i] >= 0:
+                self._count_in(self.counts.at(mixed.slots[i]), mixed.fading[i], example)
+        for i in range(self.fields.n_contexts):
+            if mixed.slots[i] < 0:
+                self._count_in(
+                    self.counts.find_or_add(mixed.keys[i], <uint32_t> self.rows), none, example
+                )
+
+    cdef void _count_in(self, Record* record, const float* fading,
+                        const Example* example) noexcept nogil:
+        cdef float* counts = self.counts.counts_of(record)
+        cdef int32_t s
+        if record.last != <uint32_t> self.rows:
+            fade(counts, record.labels, fading)
+        for s in range(SPEEDS):
+            counts[example.label * SPEEDS + s] += <float> min(
+                example.weight, <double> MOST_REPEATS
+            )
+        record.labels |= <uint32_t> 1 << example.label
+        record.last = <uint32_t> self.rows
+
+    cdef void _count_label(self, const Example* example) noexcept nogil:
+        cdef float[SPEEDS] fading
+        cdef int32_t label, s
+        fading_of(1, RATES, fading)
+        for label in range(min(self.context.n_labels, <int32_t> MOST_LABELS)):
+            for s in range(SPEEDS):
+                self.labels[label][s] *= fading[s]
+        for s in range(SPEEDS):
+            self.labels[example.label][s] += min(example.weight, <double> MOST_REPEATS)
+
+    cdef int _look(self) except -1 nogil:
+        """See where bins end, and whether there are other contexts: those keep their weights."""
+        cdef int32_t i, j, n_before = self.fields.n_contexts, s
+        cdef Weights* weights
+        cdef float first
+        cdef uint64_t[MOST_CONTEXTS] names
+        cdef bint is_done = False
+        for i in range(n_before):
+            names[i] = self.fields.contexts[i].name
+        weights = <Weights*> counted_zeros(MOST_CONTEXTS * sizeof(Weights))
+        try:
+            self.fields.look()
+            is_done = True
+        finally:
+            if not is_done:
+                give_back(weights)
+        first = <float> (FIRST_WEIGHT / sqrt(max(self.fields.n_contexts, 1) * SPEEDS))
+        for i in range(self.fields.n_contexts):
+            for s in range(SPEEDS):
+                weights[i].weights[s] = first
+            for j in range(n_before):
+                if names[j] == self.fields.contexts[i].name:
+                    weights[i] = self.weights[j]
+        give_back(self.weights)
+        self.weights = weights
+        return 0
+
+    # ------------------------------------------------------------------------ explanation
+
+    cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
+        """From the shares of the labels lately: what a context adds, its columns share evenly."""
+        cdef int32_t i, f, label, s, n = self.context.n_labels
+        cdef double said = self.output_below(0, row, scratch, out), part
+        cdef float[MOST_LABELS * SPEEDS] scales
+        cdef const Mixed* mixed = <const Mixed*> scratch.memo
+        cdef double[::1] before = np.zeros(n + 1), parts
+        if not self._n_known() or out.output >= n:
+            return out.add_bias(said)
+        self._scales(n, scales, &before[0])
+        moves = {}
+        for i in range(self.fields.n_contexts):
+            evidence = np.zeros(n)
+            parts = evidence
+            for label in range(n):
+                if mixed.labels[i] >> label & 1:
+                    for s in range(SPEEDS):
+                        parts[label] += self.weights[i].weights[s] * (
+                            evidence_of(mixed, i)[label * SPEEDS + s]
+                        )
+            fields = self._fields_of(i)
+            for f in fields:
+                column = self._column_of(f, row)
+                moves[column] = moves.get(column, 0.0) + evidence / len(fields)
+        start = np.array(before[:n])
+        softmax(&before[0], n)
+        part = before[out.output]
+        out.add_bias(part)
+        columns, ways = np.array(list(moves), dtype=np.int32), np.array(list(moves.values()))
+        return out.spread(columns, softmax_parts(start, ways, out.output), said - part)
+
+    cdef list _fields_of(self, int32_t i):
+        cdef int32_t k
+        places = [self.fields.contexts[i].fields[k] for k in range(3)]
+        return [place for place in places if place >= 0]
+
+    cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil:
+        """The column of a field, of categories that of the row if there is one."""
+        cdef const Field* field = &self.fields.fields[f]
+        cdef Py_ssize_t i
+        for i in range(row.listed.n if field.group >= 0 else 0):
+            if self.context.groups[row.listed.columns[i]] == field.group:
+                return row.listed.columns[i]
+        return field.column
+
+    cdef list path(self, const Row* row, Scratch* scratch):
+        """There is a single leaf."""
+        return [(0, None)]
+
+    @property
+    def moved(self):
+        """Pairs of a column and how far a context of it moved what was said, as weights tell."""
+        cdef int32_t i, f, s
+        cdef double size
+        pairs = []
+        for i in range(self.fields.n_contexts):
+            fields = self._fields_of(i)
+            size = sum([
+                abs(self.weights[i].weights[s]) * self.weights[i].squares[s] ** 0.5
+                for s in range(SPEEDS)
+            ])
+            for f in fields:
+                pairs.append((self.fields.fields[f].column, size / len(fields)))
+        return pairs
+
+    # ------------------------------------------------------------------------------ state
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return self.fields.n_bytes() + self.counts.n_bytes()
+
+    cdef dict state(self):
+        cdef int32_t i, s, n = self.fields.n_contexts
+        weights = np.zeros((n, 2, SPEEDS), dtype=np.float32)
+        cdef float[:, :, ::1] view = weights
+        for i in range(n):
+            for s in range(SPEEDS):
+                view[i, 0, s] = self.weights[i].weights[s]
+                view[i, 1, s] = self.weights[i].squares[s]
+        n = min(self.context.n_labels, <int32_t> MOST_LABELS)
+        return {
+            "fields": self.fields.state(), "counts": self.counts.state(), "weights": weights,
+            "labels": np.array([
+                [self.labels[i][s] for s in range(SPEEDS)] for i in range(MOST_LABELS)
+            ])[:n].copy(),
+            "rows": self.rows,
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        cdef const float[:, :, ::1] weights = state["weights"]
+        cdef const double[:, ::1] labels = state["labels"]
+        cdef int32_t i, s
+        self.fields.take_state(state["fields"])
+        self.counts.take_state(state["counts"])
+        give_back(self.weights)
+        self.weights = NULL
+        if self.fields.n_fields or self.fields.has_cut:
+            self.weights = <Weights*> counted_zeros(MOST_CONTEXTS * sizeof(Weights))
+        for i in range(self.fields.n_contexts):
+            for s in range(SPEEDS):
+                self.weights[i].weights[s] = weights[i, 0, s]
+                self.weights[i].squares[s] = weights[i, 1, s]
+        memset(self.labels, 0, sizeof(self.labels))
+        for i in range(<int32_t> labels.shape[0]):
+            for s in range(SPEEDS):
+                self.labels[i][s] = labels[i, s]
+        self.rows = state["rows"]
+        return 0
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        """Raise StateError unless `take_state` can trust a state."""
+        weights, labels = state["weights"], state["labels"]
+        check_counts(state["rows"])
+        check_fields(state["fields"], n_columns)
+        check_counts_of_contexts(state["counts"], n_outputs)
+        n = contexts_of(state["fields"])
+        require(weights.shape == (n, 2, SPEEDS), "the weights of contexts")
+        require((np.abs(weights[:, 0]) <= MOST_WEIGHT).all(), "the weights of contexts")
+        require((np.isfinite(weights) & (weights[:, 1:] >= 0)).all(), "the weights of contexts")
+        require(labels.shape == (min(n_outputs, MOST_LABELS), SPEEDS), "the counts of labels")
+        check_finite(labels.reshape(-1), at_least=0.0)
+        places = state["counts"]["places"]
+        require(places == 0 or places >= min(n_outputs, MOST_LABELS), "the labels of contexts")
+
+    @property
+    def n_nodes(self):
+        """A single leaf."""
+        return 1
+
+    def depths(self):
+        """The depth of every node."""
+        return np.zeros(1, dtype=np.int32)
