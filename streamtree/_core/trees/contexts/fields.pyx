@@ -280,9 +280,10 @@ cdef class ContextFields:
         cdef float* sample = NULL
         cdef bint is_done = False
         try:
-            fields = <Field*> counted(NULL, max(n, 1) * sizeof(Field))
-            contexts = <FieldsOf*> counted(NULL, max(m, 1) * sizeof(FieldsOf))
-            sample = <float*> counted(NULL, max(n, 1) * BLOCK * sizeof(float))
+            if n:
+                fields = <Field*> counted(NULL, n * sizeof(Field))
+                contexts = <FieldsOf*> counted(NULL, m * sizeof(FieldsOf))
+                sample = <float*> counted(NULL, n * BLOCK * sizeof(float))
             is_done = True
         finally:
             if not is_done:
@@ -291,8 +292,9 @@ cdef class ContextFields:
         give_back(self.fields)
         give_back(self.contexts)
         give_back(self.sample)
-        memcpy(fields, found, n * sizeof(Field))
-        memcpy(contexts, list, m * sizeof(FieldsOf))
+        if n:
+            memcpy(fields, found, n * sizeof(Field))
+            memcpy(contexts, list, m * sizeof(FieldsOf))
         self.fields, self.contexts, self.sample = fields, contexts, sample
         self.n_fields, self.n_contexts = n, m
         return 0

@@ -260,6 +260,9 @@ cdef class ContextTree(Tree):
                     weights[i] = self.weights[j]
         give_back(self.weights)
         self.weights = weights
+        if self.fields.n_contexts == 0:
+            give_back(weights)
+            self.weights = NULL
         return 0
 
     # ------------------------------------------------------------------------ explanation
@@ -359,7 +362,7 @@ cdef class ContextTree(Tree):
         self.counts.take_state(state["counts"])
         give_back(self.weights)
         self.weights = NULL
-        if self.fields.n_fields or self.fields.has_cut:
+        if self.fields.n_contexts:
             self.weights = <Weights*> counted_zeros(MOST_CONTEXTS * sizeof(Weights))
         for i in range(self.fields.n_contexts):
             for s in range(SPEEDS):
