@@ -11,7 +11,10 @@ cdef enum:
     MOST_PAIRS = 48
     FEW_PAIRS = 18
     MANY_LABELS = 12
-    MOST_CONTEXTS = 128         # of all three kinds together
+    # of the last labels alone, and of the last one and a field
+    LAST = 2
+    MOST_AFTER = 14
+    MOST_CONTEXTS = 144         # of all kinds together
     # so many rows are kept to see where bins end; the first time fewer
     BLOCK = 256
     # cuts that `bin_of` looks at
@@ -28,7 +31,8 @@ cdef struct Field:
 
 
 cdef struct FieldsOf:
-    # the fields of a context; -1: it has fewer
+    # The fields of a context; -1: it has fewer. Behind the fields come the last label, and the last
+    # two.
     int32_t[3] fields
     uint64_t name       # by which it is known
 
@@ -42,6 +46,7 @@ cdef class ContextFields:
     cdef int32_t most_pairs
     cdef float* sample          # by field, the values of the last rows
     cdef readonly int32_t n_sampled
+    cdef int32_t[LAST] last     # labels, the newest first; -1 before there were any
     cdef bint has_cut           # whether a block has shown where bins end
 
     cdef int bind(self, Context context) except -1

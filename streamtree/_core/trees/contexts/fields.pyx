@@ -104,6 +104,9 @@ cdef int32_t cut(const float* values, int32_t n, float* cuts) noexcept nogil:
 @cython.final
 cdef class ContextFields:
 
+    def __cinit__(self):
+        self.last = [-1, -1]
+
     def __dealloc__(self):
         give_back(self.fields)
         give_back(self.contexts)
@@ -122,7 +125,7 @@ cdef class ContextFields:
 
     cdef void keys_of(self, const Row* row, uint32_t* keys) noexcept nogil:
         """The hashes of the contexts of a row; none is 0."""
-        cdef uint64_t[MOST_FIELDS] codes
+        cdef uint64_t[MOST_FIELDS + LAST] codes
         cdef uint64_t word
         cdef const Field* field
         cdef const int32_t* places
@@ -136,6 +139,10 @@ cdef class ContextFields:
                     row.table[field.column], field.cuts, field.n_cuts
                 )
             codes[f] = splitmix64(<uint64_t> field.name << 32 ^ word)
+        word = 0
+        for i in range(LAST):
+            word = splitmix64(word + <uint64_t> (self.last[i] + 2))
+            codes[self.n_fields + i] = word
         for i in range(self.n_contexts):
             places = self.contexts[i].fields
             word = codes[places[0]]
@@ -271,6 +278,12 @@ cdef class ContextFields:
                     one = FieldsOf([list[i].fields[0], list[i].fields[1], f], word)
             list[m] = one
             m += 1
+        for f in range(LAST if n else 0):
+            list[m] = FieldsOf([n + f, -1, -1], splitmix64(f))
+            m += 1
+        for f in range(min(n, <int32_t> MOST_AFTER)):
+            list[m] = FieldsOf([n, f, -1], splitmix64(mixed(found[f].name)))
+            m += 1
         return self._take(found, n, list, m)
 
     cdef int _take(self, const Field* found, int32_t n, const FieldsOf* list,
@@ -319,6 +332,7 @@ cdef class ContextFields:
         return {
             "fields": fields, "cuts": cuts, "sample": sample, "sampled": self.n_sampled,
             "has_cut": self.has_cut, "most_pairs": self.most_pairs,
+            "last": np.array(self.last, dtype=np.int32),
         }
 
     cdef int take_state(self, dict state) except -1:
@@ -334,6 +348,8 @@ cdef class ContextFields:
             found[f].n_cuts, found[f].n_changes = view[f].n_cuts, view[f].n_changes
             memcpy(found[f].cuts, &places[f, 0], ROOM * sizeof(float))
         self.most_pairs = state["most_pairs"]
+        for f in range(LAST):
+            self.last[f] = state["last"][f]
         if n or self.n_fields:
             self._choose(found, n)
         self.n_sampled, self.has_cut = state["sampled"], state["has_cut"]
@@ -347,16 +363,19 @@ def contexts_of(state):
     """How many contexts there are."""
     n = len(state["fields"])
     pairs = min(n * (n - 1) // 2, state["most_pairs"])
-    return n + pairs + (min(pairs, state["most_pairs"] // 3) if n > 2 else 0)
+    triples = min(pairs, state["most_pairs"] // 3) if n > 2 else 0
+    return n + pairs + triples + (LAST + min(n, MOST_AFTER) if n else 0)
 
 
-def check_fields(state, n_columns):
+def check_fields(state, n_columns, n_labels):
     """Raise StateError unless `ContextFields.take_state` can trust a state."""
     fields, cuts, sample, sampled = (
         state[name] for name in ("fields", "cuts", "sample", "sampled")
     )
     n = len(fields)
     require(state["most_pairs"] in (0, FEW_PAIRS, MOST_PAIRS), "the number of contexts")
+    require(state["last"].shape == (LAST,), "the last labels")
+    require(((state["last"] >= -1) & (state["last"] < n_labels)).all(), "the last labels")
     require(state["most_pairs"] or n == 0, "the number of contexts")
     columns = fields["column"]
     require(n <= MOST_FIELDS, "the fields of contexts")

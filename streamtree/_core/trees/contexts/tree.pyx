@@ -181,6 +181,7 @@ cdef class ContextTree(Tree):
             self._move(mixed, example)
             self._count(mixed, example)
         scratch.memo_serial = 0
+        self.fields.last[1], self.fields.last[0] = self.fields.last[0], example.label
         self._count_label(example)
         self.rows += 1
         return self._look() if self.fields.push(row) else 0
@@ -288,6 +289,8 @@ cdef class ContextTree(Tree):
                             evidence_of(mixed, i)[label * SPEEDS + s]
                         )
             fields = self._fields_of(i)
+            for label in range(0 if fields else n):
+                before[label] += parts[label]
             for f in fields:
                 column = self._column_of(f, row)
                 moves[column] = moves.get(column, 0.0) + evidence / len(fields)
@@ -301,7 +304,7 @@ cdef class ContextTree(Tree):
     cdef list _fields_of(self, int32_t i):
         cdef int32_t k
         places = [self.fields.contexts[i].fields[k] for k in range(3)]
-        return [place for place in places if place >= 0]
+        return [place for place in places if 0 <= place < self.fields.n_fields]
 
     cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil:
         """The column of a field, of categories that of the row if there is one."""
@@ -379,7 +382,7 @@ cdef class ContextTree(Tree):
         """Raise StateError unless `take_state` can trust a state."""
         weights, labels = state["weights"], state["labels"]
         check_counts(state["rows"])
-        check_fields(state["fields"], n_columns)
+        check_fields(state["fields"], n_columns, n_outputs)
         check_counts_of_contexts(state["counts"], n_outputs)
         n = contexts_of(state["fields"])
         require(weights.shape == (n, 2, SPEEDS), "the weights of contexts")
