@@ -7,14 +7,16 @@ from streamtree._core.stream.row cimport Row
 
 cdef enum:
     MOST_FIELDS = 64
-    # of two fields, and of three a third as many; of more labels than so many fewer
-    MOST_PAIRS = 48
-    FEW_PAIRS = 18
+    # contexts of two fields; where there are more labels than so many, fewer
+    MOST_PAIRS = 45
+    FEW_PAIRS = 15
     MANY_LABELS = 12
-    # of the last labels alone, and of the last one and a field
+    # one of three fields for so many of two
+    PAIRS_A_TRIPLE = 5
+    # of the last label and the last two, and of the last one and a field
     LAST = 2
-    MOST_AFTER = 14
-    MOST_CONTEXTS = 144         # of all kinds together
+    MOST_AFTER = 6
+    MOST_CONTEXTS = 128         # of all kinds together
     # so many rows are kept to see where bins end; the first time fewer
     BLOCK = 256
     # cuts that `bin_of` looks at

@@ -1,4 +1,4 @@
-"""Which contexts a row is in: its columns in bins, one, two and three at a time.
+"""Which contexts a row is in: columns in bins, one, two and three at a time, and last labels.
 
 Columns of numbers are cut where a block of rows says, into bins of about as many rows each; one of
 few values has a bin for every value. They are cut anew only where a later block shows that a bin
@@ -248,7 +248,7 @@ cdef class ContextFields:
         return n
 
     cdef int _choose(self, const Field* found, int32_t n) except -1 nogil:
-        """Take fields, and contexts of them: all alone, some pairs, and triples."""
+        """Take fields, and contexts of them: all alone, some pairs and triples, those of last labels."""
         cdef FieldsOf[MOST_CONTEXTS] list
         cdef FieldsOf one
         cdef int32_t f, g, h, i, m = n, first = n
@@ -270,7 +270,7 @@ cdef class ContextFields:
                 list[i] = one
                 m += 1
         # a pair and one field more
-        for i in range(first, min(m, first + self.most_pairs // 3) if n > 2 else first):
+        for i in range(first, min(m, first + self.most_pairs // PAIRS_A_TRIPLE) if n > 2 else first):
             one.name = 0
             for f in range(n):
                 word = splitmix64(list[i].name + mixed(found[f].name))
@@ -363,7 +363,7 @@ def contexts_of(state):
     """How many contexts there are."""
     n = len(state["fields"])
     pairs = min(n * (n - 1) // 2, state["most_pairs"])
-    triples = min(pairs, state["most_pairs"] // 3) if n > 2 else 0
+    triples = min(pairs, state["most_pairs"] // PAIRS_A_TRIPLE) if n > 2 else 0
     return n + pairs + triples + (LAST + min(n, MOST_AFTER) if n else 0)
 
 
