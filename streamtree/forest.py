@@ -414,7 +414,7 @@ class ForestClassifier(_Forest, StreamClassifier):
         trees; `"boosted"`, sixty trees that are grown one for what the others miss, all of them
         anew from recent rows; `"model"`, `"soft"`, `"non_greedy"`, `"self_terminating"` and
         `"lom"`, a tree of that family by its defaults; `"contexts"`, what labels came with columns
-        in bins, one, two and three at a time, lately and long ago; and `"last_label"`, which says
+        in bins, one, two and three at a time, and with the last labels; and `"last_label"`, which says
         that the last label comes again, for streams where labels come in runs. None: all of them
         but `"lom"`, which takes more time than it brings where `"model"` is there.
     window

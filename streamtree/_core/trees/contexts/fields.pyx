@@ -248,10 +248,10 @@ cdef class ContextFields:
         return n
 
     cdef int _choose(self, const Field* found, int32_t n) except -1 nogil:
-        """Take fields, and contexts of them: all alone, some pairs and triples, those of last labels."""
+        """Take fields, and contexts: all alone, some pairs and triples, those of last labels."""
         cdef FieldsOf[MOST_CONTEXTS] list
         cdef FieldsOf one
-        cdef int32_t f, g, h, i, m = n, first = n
+        cdef int32_t f, g, h, i, m = n, first = n, end
         cdef uint64_t word
         for f in range(n):
             list[f] = FieldsOf([f, -1, -1], mixed(found[f].name))
@@ -270,7 +270,8 @@ cdef class ContextFields:
                 list[i] = one
                 m += 1
         # a pair and one field more
-        for i in range(first, min(m, first + self.most_pairs // PAIRS_A_TRIPLE) if n > 2 else first):
+        end = min(m, first + self.most_pairs // PAIRS_A_TRIPLE) if n > 2 else first
+        for i in range(first, end):
             one.name = 0
             for f in range(n):
                 word = splitmix64(list[i].name + mixed(found[f].name))
