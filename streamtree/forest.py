@@ -414,9 +414,9 @@ class ForestClassifier(_Forest, StreamClassifier):
         trees; `"boosted"`, sixty trees that are grown one for what the others miss, all of them
         anew from recent rows; `"model"`, `"soft"`, `"non_greedy"`, `"self_terminating"` and
         `"lom"`, a tree of that family by its defaults; `"contexts"`, what labels came with columns
-        in bins, one, two and three at a time, and with the last labels; and `"last_label"`, which says
-        that the last label comes again, for streams where labels come in runs. None: all of them
-        but `"lom"`, which takes more time than it brings where `"model"` is there.
+        in bins, one, two and three at a time, and with the last labels; and `"last_label"`, which
+        says that the last label comes again, for streams where labels come in runs. None: all of
+        them but `"lom"`, which takes more time than it brings where `"model"` is there.
     window
         At least 100: the number of recent rows from which the randomised trees and the boosted ones
         are grown. Fewer follow changes faster.

@@ -1,6 +1,6 @@
 """Which contexts a row is in: its columns in bins, one, two and three at a time."""
 
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Row
@@ -17,7 +17,7 @@ cdef enum:
     LAST = 2
     MOST_AFTER = 6
     MOST_CONTEXTS = 128         # of all kinds together
-    # so many rows are kept to see where bins end; the first time fewer
+    # so many rows are kept to see where bins end
     BLOCK = 256
     # cuts that `bin_of` looks at
     ROOM = 64
@@ -39,6 +39,14 @@ cdef struct FieldsOf:
     uint64_t name       # by which it is known
 
 
+cdef struct Candidate:
+    # what may be a field
+    uint64_t rank       # by a hash of its name; the first ones are taken
+    uint32_t name
+    int32_t column
+    int32_t group
+
+
 cdef class ContextFields:
     cdef Context context
     cdef Field* fields
@@ -46,19 +54,21 @@ cdef class ContextFields:
     cdef FieldsOf* contexts
     cdef readonly int32_t n_contexts
     cdef int32_t most_pairs
-    cdef float* sample          # by field, the values of the last rows
-    cdef readonly int32_t n_sampled
+    cdef float* sample          # by field, a ring of the values of the last rows
+    cdef int64_t seen           # rows since there are these fields
     cdef int32_t[LAST] last     # labels, the newest first; -1 before there were any
-    cdef bint has_cut           # whether a block has shown where bins end
 
     cdef int bind(self, Context context) except -1
     cdef void keys_of(self, const Row* row, uint32_t* keys) noexcept nogil
-    cdef bint push(self, const Row* row) noexcept nogil
+    cdef void push(self, const Row* row, int32_t label) noexcept nogil
+    cdef bint is_due(self) noexcept nogil
     cdef int look(self) except -1 nogil
-    cdef int32_t _list(self, Field* found) noexcept nogil
-    cdef int _choose(self, const Field* found, int32_t n) except -1 nogil
-    cdef int _take(self, const Field* found, int32_t n, const FieldsOf* list,
-                   int32_t m) except -1 nogil
+    cdef int32_t _list(self, Candidate* found) noexcept nogil
+    cdef int _take(self, const Candidate* found, int32_t n,
+                   int32_t most_pairs) except -1 nogil
+    cdef int32_t _contexts_of(self, const Candidate* found, int32_t n,
+                              FieldsOf* list) noexcept nogil
+    cdef Field _field_of(self, const Candidate* found) noexcept nogil
     cdef void _cut(self, int32_t f) noexcept nogil
     cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self)

@@ -7,7 +7,7 @@ has become too large: then what was known of the column's bins is no longer aske
 
 cimport cython
 from libc.float cimport FLT_MAX
-from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
@@ -18,15 +18,17 @@ from streamtree._core.stream.row cimport Row
 
 import numpy as np
 
-from streamtree._core.store.state import require
+from streamtree._core.store.state import check_counts, require
 
 cdef extern from "../../kernels/bins.h" nogil:
     int32_t bin_of "streamtree_bin_of"(float value, const float* cuts, int32_t n_cuts)
 
 cdef enum:
-    # rows that show which columns there are, and then where their bins end
+    # rows that show which columns there are, and how many more where their bins end at first; then
+    # a column has its turn after so many rows
     BEFORE_FIELDS = 16
-    FIRST_BLOCK = 64
+    FIRST_CUT = 64
+    TURN = 4
     # values that say where bins end, at least
     LEAST_VALUES = 16
     # bins of a column that has more values than these
@@ -50,10 +52,6 @@ FIELDS = np.asarray(<FieldState[:1]> &_blank).dtype
 cdef int compare(const void* left, const void* right) noexcept nogil:
     cdef float a = (<const float*> left)[0], b = (<const float*> right)[0]
     return (a > b) - (a < b)
-
-
-cdef inline uint64_t mixed(uint32_t name) noexcept nogil:
-    return splitmix64(<uint64_t> name + 1)
 
 
 cdef inline uint32_t name_of(Context context, int32_t column) noexcept nogil:
@@ -117,7 +115,9 @@ cdef class ContextFields:
         return 0
 
     cdef size_t n_bytes(self) noexcept nogil:
-        return self.n_contexts * sizeof(FieldsOf) + self.n_fields * (
+        if self.n_fields == 0:
+            return 0
+        return MOST_CONTEXTS * sizeof(FieldsOf) + self.n_fields * (
             sizeof(Field) + BLOCK * sizeof(float)
         )
 
@@ -153,44 +153,53 @@ cdef class ContextFields:
                 word += codes[places[2]]
             keys[i] = <uint32_t> (splitmix64(word) >> 32) | 1
 
-    cdef bint push(self, const Row* row) noexcept nogil:
-        """Keep the values of a row; returns whether a block is complete."""
-        cdef int32_t f
+    cdef void push(self, const Row* row, int32_t label) noexcept nogil:
+        """Keep the values of a row, and its label; cut a column anew if it is its turn."""
+        cdef int32_t f, place = <int32_t> (self.seen % BLOCK)
         for f in range(self.n_fields):
             if self.fields[f].group < 0:
-                self.sample[f * BLOCK + self.n_sampled] = row.table[self.fields[f].column]
-        self.n_sampled += 1
-        if self.n_fields == 0:
-            return self.n_sampled == BEFORE_FIELDS
-        return self.n_sampled == (BLOCK if self.has_cut else FIRST_BLOCK)
+                self.sample[f * BLOCK + place] = row.table[self.fields[f].column]
+        self.seen += 1
+        self.last[1], self.last[0] = self.last[0], label
+        if self.seen == FIRST_CUT:
+            for f in range(self.n_fields):
+                self._cut(f)
+        elif self.seen > BLOCK and place % TURN == 0 and place // TURN < self.n_fields:
+            self._cut(place // TURN)
+
+    cdef bint is_due(self) noexcept nogil:
+        """Whether it is time to see what columns there are."""
+        return self.seen % BLOCK == 0 if self.n_fields else self.seen >= BEFORE_FIELDS
 
     cdef int look(self) except -1 nogil:
-        """Cut what is to be cut, and take other fields if there are others."""
-        cdef Field[MOST_FIELDS] found
-        cdef int32_t n, f
-        cdef bint are_others
-        for f in range(self.n_fields):
-            if self.fields[f].group < 0:
-                self._cut(f)
-        self.has_cut = self.n_fields > 0
-        self.n_sampled = 0
-        n = self._list(found)
-        f = FEW_PAIRS if self.context.n_labels > MANY_LABELS else MOST_PAIRS
-        are_others = n != self.n_fields or f != self.most_pairs
-        self.most_pairs = f
+        """Take other fields, and contexts of them, if there are others; returns 1 then."""
+        cdef Candidate[MOST_FIELDS] found
+        cdef int32_t f, n = self._list(found)
+        cdef int32_t most_pairs = FEW_PAIRS
+        cdef bint are_others = n != self.n_fields
+        if self.context.n_labels <= MANY_LABELS:
+            most_pairs = MOST_PAIRS
         for f in range(min(n, self.n_fields)):
             are_others = are_others or found[f].name != self.fields[f].name
-        return self._choose(found, n) if are_others else 0
+        if n == 0:
+            self.seen = 0
+        if not are_others and most_pairs == self.most_pairs:
+            return 0
+        self._take(found, n, most_pairs)
+        return 1
 
     cdef void _cut(self, int32_t f) noexcept nogil:
         """Cut a column anew where one of its bins has become too large, and that helps."""
         cdef float[64] cuts
-        cdef float* values = &self.sample[f * BLOCK]
+        cdef float[256] values
+        cdef const float* sample = &self.sample[f * BLOCK]
         cdef Field* field = &self.fields[f]
         cdef int32_t i, n = 0, n_cuts, crowd
-        for i in range(self.n_sampled):
-            if values[i] == values[i]:
-                values[n] = values[i]
+        if field.group >= 0:
+            return
+        for i in range(<int32_t> min(self.seen, <int64_t> BLOCK)):
+            if sample[i] == sample[i]:
+                values[n] = sample[i]
                 n += 1
         if n < LEAST_VALUES:
             return
@@ -207,119 +216,125 @@ cdef class ContextFields:
 
     # ------------------------------------------------------------------------------- choice
 
-    cdef int32_t _list(self, Field* found) noexcept nogil:
+    cdef int32_t _list(self, Candidate* found) noexcept nogil:
         """The columns that are mostly there and the features with categories, by their names.
 
-        Where there are too many, some of them, whatever the order in which they came. What is
-        known of their bins is taken along.
+        Where there are too many, some of them, whatever the order in which they came.
         """
-        cdef Field field
+        cdef Candidate one
         cdef int32_t column, f, i, n = 0
         for column in range(self.context.n_columns):
-            if self.context.is_rare(column):
+            one.group = self.context.groups[column]
+            if self.context.is_rare(column) or (
+                one.group < 0 and not self.context.scaler.columns[column].is_listed
+            ):
                 continue
-            memset(&field, 0, sizeof(field))
-            field.group = self.context.groups[column]
-            field.column = column
-            field.name = name_of(self.context, column)
-            if field.group < 0 and not self.context.scaler.columns[column].is_listed:
-                continue
+            one.column, one.name = column, name_of(self.context, column)
+            one.rank = splitmix64(<uint64_t> one.name + 1)
             f = n
-            while f > 0 and mixed(found[f - 1].name) > mixed(field.name):
+            while f > 0 and found[f - 1].rank > one.rank:
                 f -= 1
-            if f > 0 and field.group >= 0 and found[f - 1].group == field.group:
-                continue
-            if f == MOST_FIELDS:
+            if f == MOST_FIELDS or (
+                f > 0 and one.group >= 0 and found[f - 1].group == one.group
+            ):
                 continue
             if n == MOST_FIELDS:
                 n -= 1
             for i in range(n, f, -1):
                 found[i] = found[i - 1]
-            found[f] = field
+            found[f] = one
             n += 1
-        for f in range(n):
-            for i in range(ROOM):
-                found[f].cuts[i] = FLT_MAX
-            for i in range(self.n_fields):
-                if self.fields[i].name == found[f].name and (
-                    (self.fields[i].group < 0) == (found[f].group < 0)
-                ):
-                    found[f] = self.fields[i]
         return n
 
-    cdef int _choose(self, const Field* found, int32_t n) except -1 nogil:
-        """Take fields, and contexts: all alone, some pairs and triples, those of last labels."""
-        cdef FieldsOf[MOST_CONTEXTS] list
+    cdef Field _field_of(self, const Candidate* found) noexcept nogil:
+        """A field, with what is known of its bins."""
+        cdef Field field
+        cdef int32_t i
+        for i in range(self.n_fields):
+            if self.fields[i].name == found.name and (
+                (self.fields[i].group < 0) == (found.group < 0)
+            ):
+                return self.fields[i]
+        memset(&field, 0, sizeof(field))
+        field.column, field.group, field.name = found.column, found.group, found.name
+        for i in range(ROOM):
+            field.cuts[i] = FLT_MAX
+        return field
+
+    cdef int32_t _contexts_of(self, const Candidate* found, int32_t n,
+                              FieldsOf* list) noexcept nogil:
+        """All fields alone, some pairs and triples, and those with last labels; how many."""
         cdef FieldsOf one
-        cdef int32_t f, g, h, i, m = n, first = n, end
-        cdef uint64_t word
+        cdef int32_t f, g, h, i, m = n, end
         for f in range(n):
-            list[f] = FieldsOf([f, -1, -1], mixed(found[f].name))
-        for f in range(n):
+            list[f] = FieldsOf([f, -1, -1], found[f].rank)
             for g in range(f):
-                word = splitmix64(mixed(found[f].name) + mixed(found[g].name))
-                one = FieldsOf([g, f, -1], word)
+                one = FieldsOf([g, f, -1], splitmix64(found[f].rank + found[g].rank))
                 i = m
-                while i > first and list[i - 1].name > word:
+                while i > n and list[i - 1].name > one.name:
                     i -= 1
-                if i == first + self.most_pairs:
+                if i == n + self.most_pairs:
                     continue
-                m = min(m, first + self.most_pairs - 1)
+                m = min(m, n + self.most_pairs - 1)
                 for h in range(m, i, -1):
                     list[h] = list[h - 1]
                 list[i] = one
                 m += 1
         # a pair and one field more
-        end = min(m, first + self.most_pairs // PAIRS_A_TRIPLE) if n > 2 else first
-        for i in range(first, end):
-            one.name = 0
+        end = min(m, n + self.most_pairs // PAIRS_A_TRIPLE) if n > 2 else n
+        for i in range(n, end):
+            list[m].name = 0
             for f in range(n):
-                word = splitmix64(list[i].name + mixed(found[f].name))
-                if f != list[i].fields[0] and f != list[i].fields[1] and word > one.name:
-                    one = FieldsOf([list[i].fields[0], list[i].fields[1], f], word)
-            list[m] = one
+                one = FieldsOf(
+                    [list[i].fields[0], list[i].fields[1], f],
+                    splitmix64(list[i].name + found[f].rank),
+                )
+                if f != one.fields[0] and f != one.fields[1] and one.name > list[m].name:
+                    list[m] = one
             m += 1
         for f in range(LAST if n else 0):
             list[m] = FieldsOf([n + f, -1, -1], splitmix64(f))
             m += 1
         for f in range(min(n, <int32_t> MOST_AFTER)):
-            list[m] = FieldsOf([n, f, -1], splitmix64(mixed(found[f].name)))
+            list[m] = FieldsOf([n, f, -1], splitmix64(found[f].rank))
             m += 1
-        return self._take(found, n, list, m)
+        return m
 
-    cdef int _take(self, const Field* found, int32_t n, const FieldsOf* list,
-                   int32_t m) except -1 nogil:
+    cdef int _take(self, const Candidate* found, int32_t n,
+                   int32_t most_pairs) except -1 nogil:
+        """Take fields; raises MemoryError before anything changes."""
         cdef Field* fields = NULL
         cdef FieldsOf* contexts = NULL
         cdef float* sample = NULL
+        cdef int32_t f
         cdef bint is_done = False
         try:
             if n:
                 fields = <Field*> counted(NULL, n * sizeof(Field))
-                contexts = <FieldsOf*> counted(NULL, m * sizeof(FieldsOf))
+                contexts = <FieldsOf*> counted(NULL, MOST_CONTEXTS * sizeof(FieldsOf))
                 sample = <float*> counted(NULL, n * BLOCK * sizeof(float))
             is_done = True
         finally:
             if not is_done:
                 give_back(fields)
                 give_back(contexts)
+        for f in range(n):
+            fields[f] = self._field_of(&found[f])
         give_back(self.fields)
         give_back(self.contexts)
         give_back(self.sample)
-        if n:
-            memcpy(fields, found, n * sizeof(Field))
-            memcpy(contexts, list, m * sizeof(FieldsOf))
         self.fields, self.contexts, self.sample = fields, contexts, sample
-        self.n_fields, self.n_contexts = n, m
+        self.n_fields, self.seen, self.most_pairs = n, 0, most_pairs
+        self.n_contexts = self._contexts_of(found, n, contexts)
         return 0
 
     # -------------------------------------------------------------------------------- state
 
     cdef dict state(self):
-        cdef int32_t f, n = self.n_fields
+        cdef int32_t f, n = self.n_fields, n_kept = <int32_t> min(self.seen, <int64_t> BLOCK)
         fields = np.empty(n, dtype=FIELDS)
         cuts = np.empty((n, ROOM), dtype=np.float32)
-        sample = np.zeros((n, self.n_sampled), dtype=np.float32)
+        sample = np.zeros((n, n_kept), dtype=np.float32)
         cdef FieldState[::1] view = fields
         cdef float[:, ::1] places = cuts, values = sample
         for f in range(n):
@@ -328,35 +343,33 @@ cdef class ContextFields:
                 self.fields[f].n_changes,
             )
             memcpy(&places[f, 0], self.fields[f].cuts, ROOM * sizeof(float))
-            if self.n_sampled and self.fields[f].group < 0:
-                memcpy(&values[f, 0], &self.sample[f * BLOCK], self.n_sampled * sizeof(float))
+            if n_kept and self.fields[f].group < 0:
+                memcpy(&values[f, 0], &self.sample[f * BLOCK], n_kept * sizeof(float))
         return {
-            "fields": fields, "cuts": cuts, "sample": sample, "sampled": self.n_sampled,
-            "has_cut": self.has_cut, "most_pairs": self.most_pairs,
-            "last": np.array(self.last, dtype=np.int32),
+            "fields": fields, "cuts": cuts, "sample": sample, "seen": self.seen,
+            "most_pairs": self.most_pairs, "last": np.array(self.last, dtype=np.int32),
         }
 
     cdef int take_state(self, dict state) except -1:
         cdef const FieldState[::1] view = state["fields"]
         cdef const float[:, ::1] places = state["cuts"]
         cdef const float[:, ::1] values = state["sample"]
-        cdef Field[MOST_FIELDS] found
+        cdef Candidate[MOST_FIELDS] found
         cdef int32_t f, n = <int32_t> view.shape[0]
         for f in range(n):
             found[f].column = view[f].column
             found[f].group = self.context.groups[view[f].column] if view[f].is_feature else -1
             found[f].name = name_of(self.context, view[f].column)
-            found[f].n_cuts, found[f].n_changes = view[f].n_cuts, view[f].n_changes
-            memcpy(found[f].cuts, &places[f, 0], ROOM * sizeof(float))
-        self.most_pairs = state["most_pairs"]
+            found[f].rank = splitmix64(<uint64_t> found[f].name + 1)
+        self._take(found, n, state["most_pairs"])
+        self.seen = state["seen"]
         for f in range(LAST):
             self.last[f] = state["last"][f]
-        if n or self.n_fields:
-            self._choose(found, n)
-        self.n_sampled, self.has_cut = state["sampled"], state["has_cut"]
         for f in range(n):
-            if self.n_sampled and found[f].group < 0:
-                memcpy(&self.sample[f * BLOCK], &values[f, 0], self.n_sampled * sizeof(float))
+            self.fields[f].n_cuts, self.fields[f].n_changes = view[f].n_cuts, view[f].n_changes
+            memcpy(self.fields[f].cuts, &places[f, 0], ROOM * sizeof(float))
+            if self.seen and found[f].group < 0:
+                memcpy(&self.sample[f * BLOCK], &values[f, 0], values.shape[1] * sizeof(float))
         return 0
 
 
@@ -370,9 +383,7 @@ def contexts_of(state):
 
 def check_fields(state, n_columns, n_labels):
     """Raise StateError unless `ContextFields.take_state` can trust a state."""
-    fields, cuts, sample, sampled = (
-        state[name] for name in ("fields", "cuts", "sample", "sampled")
-    )
+    fields, cuts, sample, seen = (state[name] for name in ("fields", "cuts", "sample", "seen"))
     n = len(fields)
     require(state["most_pairs"] in (0, FEW_PAIRS, MOST_PAIRS), "the number of contexts")
     require(state["last"].shape == (LAST,), "the last labels")
@@ -384,7 +395,6 @@ def check_fields(state, n_columns, n_labels):
     require(np.isin(fields["is_feature"], (0, 1)).all(), "a field of contexts")
     require(((fields["n_cuts"] >= 0) & (fields["n_cuts"] < ROOM)).all(), "the cuts of a column")
     require(cuts.shape == (n, ROOM) and np.isfinite(cuts).all(), "the cuts of a column")
-    require(type(sampled) is int and type(state["has_cut"]) is bool, "the rows of a block")
-    most = BEFORE_FIELDS if n == 0 else BLOCK if state["has_cut"] else FIRST_BLOCK
-    require(0 <= sampled < most, "the rows of a block")
-    require(sample.shape == (n, sampled) and not np.isinf(sample).any(), "the rows of a block")
+    check_counts(seen)
+    require(sample.shape == (n, min(seen, BLOCK)), "the rows of a block")
+    require(not np.isinf(sample).any(), "the rows of a block")

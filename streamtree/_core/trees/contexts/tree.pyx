@@ -181,10 +181,10 @@ cdef class ContextTree(Tree):
             self._move(mixed, example)
             self._count(mixed, example)
         scratch.memo_serial = 0
-        self.fields.last[1], self.fields.last[0] = self.fields.last[0], example.label
         self._count_label(example)
         self.rows += 1
-        return self._look() if self.fields.push(row) else 0
+        self.fields.push(row, example.label)
+        return self._look() if self.fields.is_due() else 0
 
     cdef void _move(self, const Mixed* mixed, const Example* example) noexcept nogil:
         """Let the weights follow the log loss."""
@@ -237,33 +237,30 @@ cdef class ContextTree(Tree):
             self.labels[example.label][s] += min(example.weight, <double> MOST_REPEATS)
 
     cdef int _look(self) except -1 nogil:
-        """See where bins end, and whether there are other contexts: those keep their weights."""
+        """See whether there are other contexts; those that stay keep their weights."""
         cdef int32_t i, j, n_before = self.fields.n_contexts, s
-        cdef Weights* weights
         cdef float first
         cdef uint64_t[MOST_CONTEXTS] names
-        cdef bint is_done = False
+        cdef Weights[MOST_CONTEXTS] before
         for i in range(n_before):
-            names[i] = self.fields.contexts[i].name
-        weights = <Weights*> counted_zeros(MOST_CONTEXTS * sizeof(Weights))
+            names[i], before[i] = self.fields.contexts[i].name, self.weights[i]
         try:
-            self.fields.look()
-            is_done = True
+            if n_before == 0:
+                self.weights = <Weights*> counted_zeros(MOST_CONTEXTS * sizeof(Weights))
+            if not self.fields.look():
+                return 0
         finally:
-            if not is_done:
-                give_back(weights)
+            if self.fields.n_contexts == 0:
+                give_back(self.weights)
+                self.weights = NULL
         first = <float> (FIRST_WEIGHT / sqrt(max(self.fields.n_contexts, 1) * SPEEDS))
         for i in range(self.fields.n_contexts):
+            memset(&self.weights[i], 0, sizeof(Weights))
             for s in range(SPEEDS):
-                weights[i].weights[s] = first
+                self.weights[i].weights[s] = first
             for j in range(n_before):
                 if names[j] == self.fields.contexts[i].name:
-                    weights[i] = self.weights[j]
-        give_back(self.weights)
-        self.weights = weights
-        if self.fields.n_contexts == 0:
-            give_back(weights)
-            self.weights = NULL
+                    self.weights[i] = before[j]
         return 0
 
     # ------------------------------------------------------------------------ explanation
