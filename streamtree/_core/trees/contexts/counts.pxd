@@ -38,6 +38,5 @@ cdef class ContextCounts:
     cdef int make_room(self, int32_t n_labels, int32_t n_more, uint32_t row) except -1 nogil
     cdef int _lay(self, int32_t n_slots, int32_t n_places, uint32_t row) except -1 nogil
     cdef int clear(self) except -1 nogil
-    cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

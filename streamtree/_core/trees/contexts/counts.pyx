@@ -61,9 +61,6 @@ cdef class ContextCounts:
         self.size = 0
         return 0
 
-    cdef size_t n_bytes(self) noexcept nogil:
-        return self.n_slots * self.size
-
     cdef Record* find(self, uint32_t key) noexcept nogil:
         """The record of a context, or NULL."""
         cdef uint32_t mask = <uint32_t> self.n_slots - 1, i

@@ -70,6 +70,5 @@ cdef class ContextFields:
                               FieldsOf* list) noexcept nogil
     cdef Field _field_of(self, const Candidate* found) noexcept nogil
     cdef void _cut(self, int32_t f) noexcept nogil
-    cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

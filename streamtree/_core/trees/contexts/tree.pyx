@@ -7,7 +7,7 @@ the counts say is mixed by weights that follow the log loss (logistic mixing, Ma
 
 cimport cython
 from libc.math cimport log, sqrt
-from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.losses cimport softmax
@@ -22,7 +22,7 @@ from streamtree._core.trees.contexts.counts cimport (
     MOST_LABELS, SPEEDS, ContextCounts, Record,
 )
 from streamtree._core.trees.contexts.fields cimport (
-    MOST_CONTEXTS, ContextFields, Field, FieldsOf,
+    MOST_CONTEXTS, ContextFields, Field,
 )
 from streamtree._core.trees.tree cimport Tree
 
@@ -333,9 +333,6 @@ cdef class ContextTree(Tree):
         return pairs
 
     # ------------------------------------------------------------------------------ state
-
-    cdef size_t n_bytes(self) noexcept nogil:
-        return self.fields.n_bytes() + self.counts.n_bytes()
 
     cdef dict state(self):
         cdef int32_t i, s, n = self.fields.n_contexts
