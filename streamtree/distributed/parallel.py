@@ -9,7 +9,7 @@ import numpy as np
 
 from streamtree.base import StreamClassifier, StreamModel, check_integer
 from streamtree.batches import Batch, label_array, take_rows
-from streamtree.distributed.crew import Job, Options
+from streamtree.distributed.crew import Job, Options, forget_results
 from streamtree.distributed.shape import Shape, as_rows, check_model, repeatable
 from streamtree.distributed.worker import ModelWorker
 from streamtree.merging import FIXED, merge_states
@@ -25,15 +25,16 @@ class ReplicaWorker(ModelWorker):
     """A replica, or a shard."""
 
     def learn_part(self, part: Any) -> Any:
-        what, *arguments = part
-        if what == "become":
-            self.take(restored(self.model, *arguments))
-            return None
-        asks, *batch = arguments
+        """Go on from a state if there is one, then learn; what is said, and the state after it."""
+        state, asks, tells, *batch = part
+        said = None
+        if state is not None:
+            self.take(restored(self.model, state))
         if asks:
-            return self.model.test_then_learn_many(*batch)
-        self.model.learn_many(*batch)
-        return None
+            said = self.model.test_then_learn_many(*batch)
+        elif batch:
+            self.model.learn_many(*batch)
+        return said, self.model.snapshot() if tells else None
 
     def ask(self, question: str, part: Any) -> Any:
         if question == "state":
@@ -112,7 +113,9 @@ class DataParallel(Shape, Generic[Model]):
         self._like = model
         make_worker = functools.partial(ReplicaWorker, model=to_bytes(model))
         super().__init__(model, make_worker, n_workers, options, merge_rows=merge_rows)
-        # what the replicas had in common last, and where
+        # the mean of the replicas, if it goes to them with the next rows
+        self._mean: dict[str, Any] | None = None
+        # what they had in common last, and where
         self._start = self._all("state")[0] if self._is_fixed else {}
         self._merged_at = self.position
         self._shares = self._is_shared_out()
@@ -156,9 +159,10 @@ class DataParallel(Shape, Generic[Model]):
                 None if weights is None else weights[rows], asks,
             ), self._shares))
             at = rows.stop
-            if self.position - self._merged_at >= self._merge_rows:
-                self._merge()
+            if not self._rows_to_merge():
+                self._merge(sent[-1][0])
                 if self._crew.is_due():
+                    self._settle()
                     self._crew.checkpoint()
         return sent, said
 
@@ -168,14 +172,17 @@ class DataParallel(Shape, Generic[Model]):
     def _sent_piece(self, X: Any, y: Any, w: Any, asks: bool) -> list[Job]:
         """Send rows up to the next merge."""
         n_workers, n_rows = len(self._crew.seats), len(y)
+        how = self._mean, asks, self._is_fixed and n_rows == self._rows_to_merge()
         if not self._shares:
-            parts = [("learn", asks, X, y, w)] * n_workers
+            parts = [(*how, X, y, w)] * n_workers
         else:
             parts = []
             for rows in (self._rows_of(i, n_rows) for i in range(n_workers)):
                 own = None if w is None else w[rows]
-                parts.append(("learn", asks, take_rows(X, rows), take_rows(y, rows), own))
-        return self._crew.learn(parts, n_rows, is_awaited=asks)
+                parts.append((*how, take_rows(X, rows), take_rows(y, rows), own))
+        jobs = self._crew.learn(parts, n_rows, is_awaited=asks)
+        self._mean = None
+        return jobs
 
     def _rows_of(self, worker: int, n_rows: int) -> slice:
         """Which of the next rows a worker learns; none of them lies behind the next merge."""
@@ -192,7 +199,7 @@ class DataParallel(Shape, Generic[Model]):
         answers: list[Any] = []
         for jobs, is_shared_out in pieces:
             # the rows of one worker after those of the other, or all rows of each
-            for part in self._crew.said(jobs)[: None if is_shared_out else 1]:
+            for part, _ in self._crew.said(jobs)[: None if is_shared_out else 1]:
                 answers += np.asarray(part).tolist()
         return self._as_output(answers)
 
@@ -204,26 +211,43 @@ class DataParallel(Shape, Generic[Model]):
     # ------------------------------------------------------------------------------ merging
 
     def _all(self, question: str) -> list[Any]:
+        self._settle()
         return self._crew.ask(question, [None] * len(self._crew.seats))
 
     def _is_shared_out(self) -> bool:
         """Whether the start is over, so that replicas may learn different rows."""
         return not self._is_fixed or not self._start["tree"]["warm_up"]["n_rows"]
 
-    def _merge(self) -> None:
-        """Let all replicas be their mean."""
+    def _merge(self, jobs: list[Job] | None = None) -> None:
+        """Let all replicas be their mean; `jobs` are the last, if they tell the states."""
         if self._is_fixed and self.position > self._merged_at:
-            self._start = self._merged_state()
+            self._start = self._merged_state(jobs)
             if self._shares:
-                parts = [("become", self._start)] * len(self._crew.seats)
-                self._crew.learn(parts, 0, is_awaited=False)
+                self._mean = self._start
             else:
                 self._shares = self._is_shared_out()
         self._merged_at = self.position
 
-    def _merged_state(self) -> dict[str, Any]:
+    def _settle(self) -> None:
+        """Send the mean at once."""
+        if self._mean is not None:
+            parts = [(self._mean, False, False)] * len(self._crew.seats)
+            self._crew.learn(parts, 0, is_awaited=False)
+            self._mean = None
+
+    def _states(self, jobs: list[Job]) -> list[Any]:
+        """What the last jobs tell; a replica that refused its rows is asked."""
+        states = [
+            self._crew.ask_one(number, "state", None) if error else told[1]
+            for number, (told, error) in enumerate(self._crew.results(jobs))
+        ]
+        if not jobs[0].is_awaited:
+            forget_results(jobs)
+        return states
+
+    def _merged_state(self, jobs: list[Job] | None = None) -> dict[str, Any]:
         """The mean of the replicas; before they share out rows they are one."""
-        states = self._all("state")
+        states = self._all("state") if jobs is None else self._states(jobs)
         if not self._shares:
             return dict(states[0])
         state: dict[str, Any] = merge_states(states, self._start, has_start=True)
@@ -234,6 +258,7 @@ class DataParallel(Shape, Generic[Model]):
     def checkpoint(self) -> None:
         """Merge, and keep on disk all that was learned."""
         self._merge()
+        self._settle()
         super().checkpoint()
 
     def _checkpoint_if_due(self) -> None:
@@ -250,6 +275,7 @@ class DataParallel(Shape, Generic[Model]):
         n_rows, n_workers = Batch(X).n_rows, len(self._crew.seats)
         if not self._is_fixed:
             return self._pooled(X)
+        self._settle()
         at = self.position - self._merged_at
         if self._shares and at:
             n_workers = sum(k * self._merge_rows // n_workers < at for k in range(n_workers))
