@@ -123,7 +123,7 @@ class Crew:
         _check_description(self.folder / "models.json", {**description, "workers": n_workers})
         self._make_worker = make_worker
         self._checkpoint_rows = checkpoint_rows
-        self.in_flight = in_flight
+        self.in_flight = self.most_waiting = in_flight
         if not ray.is_initialized():
             ray.init()
         self._actor_class = ray.remote(_Host).options(
@@ -197,8 +197,8 @@ class Crew:
         if seat.actor is None:
             raise RuntimeError("the workers have ended: close() was called")
         waiting = seat.waiting()
-        if len(waiting) >= self.in_flight:
-            self.finish(seat, waiting[len(waiting) - self.in_flight])
+        if len(waiting) >= self.most_waiting:
+            self.finish(seat, waiting[len(waiting) - self.most_waiting])
         seat.jobs.append(job)
         self._send(seat, job)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamtree.base import StreamClassifier, StreamModel, check_integer
 from streamtree.batches import Batch, label_array, take_rows
-from streamtree.distributed.crew import Job, Options
+from streamtree.distributed.crew import Job, Options, forget_results
 from streamtree.distributed.shape import Shape, as_rows, check_model, repeatable
 from streamtree.distributed.worker import ModelWorker
 from streamtree.merging import FIXED, merge_states
@@ -25,15 +25,16 @@ class ReplicaWorker(ModelWorker):
     """A replica, or a shard."""
 
     def learn_part(self, part: Any) -> Any:
-        what, *arguments = part
-        if what == "become":
-            self.take(restored(self.model, *arguments))
-            return None
-        asks, *batch = arguments
+        """Go on from a state if there is one, then learn; what is said, and the state after it."""
+        state, asks, tells, *batch = part
+        said = None
+        if state is not None:
+            self.take(restored(self.model, state))
         if asks:
-            return self.model.test_then_learn_many(*batch)
-        self.model.learn_many(*batch)
-        return None
+            said = self.model.test_then_learn_many(*batch)
+        elif batch:
+            self.model.learn_many(*batch)
+        return said, self.model.snapshot() if tells else None
 
     def ask(self, question: str, part: Any) -> Any:
         if question == "state":
@@ -53,11 +54,12 @@ def restored(like: StreamModel, state: dict[str, Any]) -> Any:
 class DataParallel(Shape, Generic[Model]):
     """One model that learns on several processes, each of which has a share of the rows.
 
-    Every worker has a replica; row i of the stream goes to worker i modulo `n_workers`. Trees of
-    fixed structure (`NonGreedyTreeClassifier` and its regressors) are merged every `merge_rows`
-    rows, see `streamtree.merge`, and go on from there; before that, while their start is grown from
-    the first rows, all replicas learn all rows. Other trees grow each in its own way from their
-    share of the rows: a pool of shards, whose probabilities (or numbers) are averaged.
+    Every worker has a replica. Trees of fixed structure (`NonGreedyTreeClassifier` and its
+    regressors) are merged every `merge_rows` rows, see `streamtree.merge`, and go on from there. Of
+    the rows between two merges every replica learns a run of neighbours: so it can follow what
+    changes from row to row. Before that, while their start is grown from the first rows, all
+    replicas learn all rows. Other trees grow each in its own way, from every `n_workers`-th row: a
+    pool of shards, whose probabilities (or numbers) are averaged.
 
     It is an approximation: a replica knows of the others' rows only what the last merge brought.
     The result is the same for any batches, and whatever process dies on the way.
@@ -111,10 +113,15 @@ class DataParallel(Shape, Generic[Model]):
         self._like = model
         make_worker = functools.partial(ReplicaWorker, model=to_bytes(model))
         super().__init__(model, make_worker, n_workers, options, merge_rows=merge_rows)
-        # what the replicas had in common last, and where
+        # the mean of the replicas, if it goes to them with the next rows
+        self._mean: dict[str, Any] | None = None
+        # what they had in common last, and where
         self._start = self._all("state")[0] if self._is_fixed else {}
         self._merged_at = self.position
         self._shares = self._is_shared_out()
+        if self._is_fixed:
+            # the rows of one replica come before those of the next: all are sent up to a merge
+            self._ahead_rows = self._crew.most_waiting = self._merge_rows
 
     # ----------------------------------------------------------------------------- learning
 
@@ -147,49 +154,53 @@ class DataParallel(Shape, Generic[Model]):
         at = 0
         while at < n_rows:
             rows = slice(at, min(n_rows, at + self._rows_to_merge()))
-            sent.append(self._sent_piece(
+            sent.append((self._sent_piece(
                 take_rows(X, rows), take_rows(targets, rows),
                 None if weights is None else weights[rows], asks,
-            ))
+            ), self._shares))
             at = rows.stop
-            if self.position - self._merged_at >= self._merge_rows:
-                self._merge()
+            if not self._rows_to_merge():
+                self._merge(sent[-1][0])
                 if self._crew.is_due():
+                    self._settle()
                     self._crew.checkpoint()
         return sent, said
 
     def _rows_to_merge(self) -> int:
         return self._merge_rows - (self.position - self._merged_at)
 
-    def _sent_piece(self, X: Any, y: Any, w: Any, asks: bool) -> tuple[list[Job], int, int | None]:
+    def _sent_piece(self, X: Any, y: Any, w: Any, asks: bool) -> list[Job]:
         """Send rows up to the next merge."""
         n_workers, n_rows = len(self._crew.seats), len(y)
-        if self._is_fixed and not self._shares:
-            part = ("learn", asks, X, y, w)
-            return self._crew.learn([part] * n_workers, n_rows, is_awaited=asks), n_rows, None
-        # of the whole stream, not of the batch
-        first = -self.position % n_workers
-        parts = []
-        for i in range(n_workers):
-            rows = np.arange((first + i) % n_workers, n_rows, n_workers)
-            own = None if w is None else w[rows]
-            parts.append(("learn", asks, take_rows(X, rows), take_rows(y, rows), own))
-        return self._crew.learn(parts, n_rows, is_awaited=asks), n_rows, first
+        how = self._mean, asks, self._is_fixed and n_rows == self._rows_to_merge()
+        if not self._shares:
+            parts = [(*how, X, y, w)] * n_workers
+        else:
+            parts = []
+            for rows in (self._rows_of(i, n_rows) for i in range(n_workers)):
+                own = None if w is None else w[rows]
+                parts.append((*how, take_rows(X, rows), take_rows(y, rows), own))
+        jobs = self._crew.learn(parts, n_rows, is_awaited=asks)
+        self._mean = None
+        return jobs
+
+    def _rows_of(self, worker: int, n_rows: int) -> slice:
+        """Which of the next rows a worker learns; none of them lies behind the next merge."""
+        n_workers, at = len(self._crew.seats), self.position - self._merged_at
+        if not self._is_fixed:
+            return slice((worker - self.position) % n_workers, n_rows, n_workers)
+        ends = [k * self._merge_rows // n_workers - at for k in (worker, worker + 1)]
+        return slice(*(min(max(end, 0), n_rows) for end in ends))
 
     def _answer(self, sent: Any) -> Any:
         pieces, said = sent
         if said is not None:
             return said
         answers: list[Any] = []
-        for jobs, n_rows, first in pieces:
-            parts = [np.asarray(part).tolist() for part in self._crew.said(jobs)]
-            if first is None:
-                answers += parts[0]
-                continue
-            piece = [None] * n_rows
-            for i, part in enumerate(parts):
-                piece[(first + i) % len(parts) :: len(parts)] = part
-            answers += piece
+        for jobs, is_shared_out in pieces:
+            # the rows of one worker after those of the other, or all rows of each
+            for part, _ in self._crew.said(jobs)[: None if is_shared_out else 1]:
+                answers += np.asarray(part).tolist()
         return self._as_output(answers)
 
     def _as_output(self, answers: list[Any]) -> Any:
@@ -200,26 +211,43 @@ class DataParallel(Shape, Generic[Model]):
     # ------------------------------------------------------------------------------ merging
 
     def _all(self, question: str) -> list[Any]:
+        self._settle()
         return self._crew.ask(question, [None] * len(self._crew.seats))
 
     def _is_shared_out(self) -> bool:
         """Whether the start is over, so that replicas may learn different rows."""
         return not self._is_fixed or not self._start["tree"]["warm_up"]["n_rows"]
 
-    def _merge(self) -> None:
-        """Let all replicas be their mean."""
+    def _merge(self, jobs: list[Job] | None = None) -> None:
+        """Let all replicas be their mean; `jobs` are the last, if they tell the states."""
         if self._is_fixed and self.position > self._merged_at:
-            self._start = self._merged_state()
+            self._start = self._merged_state(jobs)
             if self._shares:
-                parts = [("become", self._start)] * len(self._crew.seats)
-                self._crew.learn(parts, 0, is_awaited=False)
+                self._mean = self._start
             else:
                 self._shares = self._is_shared_out()
         self._merged_at = self.position
 
-    def _merged_state(self) -> dict[str, Any]:
+    def _settle(self) -> None:
+        """Send the mean at once."""
+        if self._mean is not None:
+            parts = [(self._mean, False, False)] * len(self._crew.seats)
+            self._crew.learn(parts, 0, is_awaited=False)
+            self._mean = None
+
+    def _states(self, jobs: list[Job]) -> list[Any]:
+        """What the last jobs tell; a replica that refused its rows is asked."""
+        states = [
+            self._crew.ask_one(number, "state", None) if error else told[1]
+            for number, (told, error) in enumerate(self._crew.results(jobs))
+        ]
+        if not jobs[0].is_awaited:
+            forget_results(jobs)
+        return states
+
+    def _merged_state(self, jobs: list[Job] | None = None) -> dict[str, Any]:
         """The mean of the replicas; before they share out rows they are one."""
-        states = self._all("state")
+        states = self._all("state") if jobs is None else self._states(jobs)
         if not self._shares:
             return dict(states[0])
         state: dict[str, Any] = merge_states(states, self._start, has_start=True)
@@ -230,6 +258,7 @@ class DataParallel(Shape, Generic[Model]):
     def checkpoint(self) -> None:
         """Merge, and keep on disk all that was learned."""
         self._merge()
+        self._settle()
         super().checkpoint()
 
     def _checkpoint_if_due(self) -> None:
@@ -240,14 +269,21 @@ class DataParallel(Shape, Generic[Model]):
     def predict_many(self, X: Any) -> Any:
         """Predict rows when all that was sent before is learned.
 
-        The replicas share them out; of a pool of shards all predict all rows.
+        The replicas share them out, those that have learned since the last merge if any has; of a
+        pool of shards all predict all rows.
         """
         n_rows, n_workers = Batch(X).n_rows, len(self._crew.seats)
         if not self._is_fixed:
             return self._pooled(X)
-        parts = [take_rows(X, np.arange(i, n_rows, n_workers)) for i in range(n_workers)]
+        self._settle()
+        at = self.position - self._merged_at
+        if self._shares and at:
+            n_workers = sum(k * self._merge_rows // n_workers < at for k in range(n_workers))
+        rows = [np.arange(i, n_rows, n_workers) for i in range(n_workers)]
+        rows += [np.arange(0)] * (len(self._crew.seats) - n_workers)
         answers: list[Any] = [None] * n_rows
-        for i, part in enumerate(self._crew.ask("predict", parts)):
+        said = self._crew.ask("predict", [take_rows(X, own) for own in rows])
+        for i, part in enumerate(said[:n_workers]):
             answers[i::n_workers] = np.asarray(part).tolist()
         return self._as_output(answers)
 

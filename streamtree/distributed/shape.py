@@ -34,6 +34,8 @@ class Shape(abc.ABC):
 
     # checks a batch and sends it to be learned; returns what `_answer` needs
     _sent: Callable[..., Any]
+    # how many rows may be under way in `run`, however many batches these are
+    _ahead_rows = 0
 
     def __init__(
         self, model: StreamModel, make_worker: Callable[[str, int], Worker], n_workers: int,
@@ -79,18 +81,21 @@ class Shape(abc.ABC):
         What `test_then_learn_many` returns, in the order of the batches.
 
         """
-        pending: deque[Any] = deque()
+        pending: deque[tuple[int, Any]] = deque()
         bar = _bar(progress, self.position)
         try:
             for batch in batches:
                 before = self.position
-                pending.append(self._sent(*batch, asks=True))
+                pending.append((before, self._sent(*batch, asks=True)))
                 bar.update(self.position - before)
                 self._checkpoint_if_due()
-                while len(pending) > self._crew.in_flight:
-                    yield self._answer(pending.popleft())
+                while (
+                    len(pending) > self._crew.in_flight
+                    and self.position - pending[0][0] > self._ahead_rows
+                ):
+                    yield self._answer(pending.popleft()[1])
             while pending:
-                yield self._answer(pending.popleft())
+                yield self._answer(pending.popleft()[1])
         finally:
             bar.close()
 

@@ -30,12 +30,12 @@ def stream(n=2900):
 
 
 def in_one_process(model, X, y):
-    """Replicas that learn every second row each, and are merged; and what they said before."""
+    """Replicas that learn half of the rows to a merge each; and what they said before."""
     start, said, merged_at = copy.deepcopy(model), [], 0
     replicas = [copy.deepcopy(model) for _ in range(N_WORKERS)]
     shares = False
     for row, (x, target) in enumerate(zip(X, y, strict=True)):
-        own = [replicas[row % N_WORKERS]] if shares else replicas
+        own = [replicas[(row - merged_at) * N_WORKERS // MERGE_ROWS]] if shares else replicas
         answers = [replica.test_then_learn_many(x[None], [target])[0] for replica in own]
         said.append(answers[0])
         if row + 1 - merged_at == MERGE_ROWS:
@@ -81,12 +81,17 @@ def test_numbers_and_weights():
     X, y = stream(1500)
     target, w = X[:, 0] * 3 + y, np.random.default_rng(0).integers(3, size=1500)
     model = NonGreedyTreeRegressor(depth=3, start="zeros")
-    with DataParallel(model, 2, merge_rows=10_000) as parallel:
+    with DataParallel(model, 2, merge_rows=2000) as parallel:
         parallel.learn_many(X[:701], target[:701], w[:701])
+        # the other replica has learned nothing
+        first = model.clone()
+        first.learn_many(X[:701], target[:701], w[:701])
+        assert parallel.predict_many(X).tolist() == first.predict_many(X).tolist()
         parallel.learn_many(X[701:], target[701:], w[701:])
         replicas = [model.clone() for _ in range(2)]
         for i, replica in enumerate(replicas):
-            replica.learn_many(X[i::2], target[i::2], w[i::2])
+            rows = slice(1000 * i, 1000 * (i + 1))
+            replica.learn_many(X[rows], target[rows], w[rows])
         merged = merge(replicas, start=model)
         assert to_bytes(parallel.model()) == to_bytes(merged)
         said = parallel.predict_many(X)

@@ -20,16 +20,16 @@ cdef struct Candidate:
 
 
 cdef struct SplitSearch:
-    # the search of one leaf for its split; a round tries CANDIDATES thresholds
+    # the search of one leaf for its split; a round tries thresholds of up to CANDIDATES columns
     float rows                  # weight seen in this round
     float watched               # of them, the weight of those that count
     float next_look
     int32_t looks               # since the leaf is one
-    int32_t n                   # candidates of the round
+    int32_t n                   # candidates of the round; 0: the next row begins one
     float sums[BUCKETS]         # of all rows of the round
     float squares[BUCKETS]
     float products[PAIRS]       # of every two buckets: (1, 0), (2, 0), (2, 1), ...
-    Candidate candidates[CANDIDATES]
+    Candidate* candidates       # NULL where there are none
 
 
 cdef struct Residuals:
@@ -46,12 +46,14 @@ cdef class SplitFinder:
     cdef double grace_period
     cdef double delta
 
-    cdef void watch(self, SplitSearch* search, int32_t leaf, const Row* row,
-                    const Residuals* residuals, double weight) noexcept nogil
-    cdef void begin_round(self, SplitSearch* search, int32_t leaf, const Row* row) noexcept nogil
+    cdef int watch(self, SplitSearch* search, int32_t leaf, const Row* row,
+                   const Residuals* residuals, double weight) except -1 nogil
+    cdef int begin_round(self, SplitSearch* search, int32_t leaf, const Row* row) except -1 nogil
     cdef float patience(self) noexcept nogil
-    cdef const Candidate* found(self, SplitSearch* search, int32_t n_classes) noexcept nogil
+    cdef bint found(self, SplitSearch* search, int32_t n_classes, Candidate* best) noexcept nogil
 
 
+cdef void free_search(SplitSearch* search) noexcept nogil
+cdef size_t most_search_bytes() noexcept nogil
 cdef dict exported_search(const SplitSearch* search)
 cdef int import_search(SplitSearch* search, dict state) except -1

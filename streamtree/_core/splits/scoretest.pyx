@@ -17,6 +17,7 @@ from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.kernels.significance cimport chi_squared_z, level_of_look, normal_quantile
+from streamtree._core.store.budget cimport counted_zeros, give_back, has_room
 from streamtree._core.store.state cimport export_floats
 from streamtree._core.stream.encoding cimport KNOTS, encoded_value
 from streamtree._core.stream.row cimport EncodedRow, Row, View
@@ -122,8 +123,8 @@ cdef class SplitFinder:
         self.grace_period = grace_period
         self.delta = delta
 
-    cdef void watch(self, SplitSearch* search, int32_t leaf, const Row* row,
-                    const Residuals* residuals, double weight) noexcept nogil:
+    cdef int watch(self, SplitSearch* search, int32_t leaf, const Row* row,
+                   const Residuals* residuals, double weight) except -1 nogil:
         """Count an example of a leaf, of which its model said this."""
         cdef Candidate* candidate
         cdef const EncodedRow* parts = &row.encoded
@@ -139,7 +140,7 @@ cdef class SplitFinder:
         if search.n == 0:
             self.begin_round(search, leaf, row)
             if search.n == 0:
-                return
+                return 0
         search.rows += <float> weight
         if residuals.n <= 2:
             slope = residuals.p[1] - (residuals.place == 1)
@@ -147,7 +148,7 @@ cdef class SplitFinder:
             slope = contrast(leaf, round_of(search.looks, residuals.n), residuals)
         if fabsf(slope) < LEAST_SLOPE:
             # it would hardly count
-            return
+            return 0
         slope *= <float> weight
         search.watched += <float> weight
         for m in range(BUCKETS):
@@ -168,22 +169,23 @@ cdef class SplitFinder:
             candidate = &search.candidates[m]
             if encoded_value(row, candidate.column) > candidate.threshold:
                 add_buckets(candidate, sums, squares, <float> weight)
+        return 0
 
-    cdef void begin_round(self, SplitSearch* search, int32_t leaf, const Row* row) noexcept nogil:
+    cdef int begin_round(self, SplitSearch* search, int32_t leaf, const Row* row) except -1 nogil:
         """Draw candidates: columns of this row at random, cut at its values.
 
         A column is drawn by the hash of its name, so that the order of the columns is no matter.
+        One that is drawn again is there already.
         """
+        cdef int32_t[CANDIDATES] drawn
         cdef uint64_t seed, word, best_word
         cdef Py_ssize_t i, best
         cdef int32_t looks = search.looks, column
         cdef const View* values = &row.standard
-        cdef int m
-        memset(search, 0, sizeof(SplitSearch))
-        search.looks = looks
-        search.next_look = self.patience()
-        if values.n == 0:
-            return
+        cdef Candidate* candidate
+        cdef int m, k, n = 0
+        if values.n == 0 or not has_room(min(values.n, CANDIDATES) * sizeof(Candidate)):
+            return 0
         for m in range(CANDIDATES):
             seed = splitmix64(self.seed ^ (<uint64_t> leaf << 32) ^ (<uint64_t> looks << 8) ^ m)
             best = 0
@@ -192,13 +194,24 @@ cdef class SplitFinder:
                 word = splitmix64(seed ^ self.context.hashes[values.columns[i]])
                 if word >= best_word:
                     best, best_word = i, word
-            column = values.columns[best]
-            search.candidates[m].column = column
-            search.candidates[m].threshold = <float> values.values[best]
+            k = 0
+            while k < n and drawn[k] != <int32_t> best:
+                k += 1
+            drawn[k] = <int32_t> best
+            n = max(n, k + 1)
+        candidate = <Candidate*> counted_zeros(n * sizeof(Candidate))
+        memset(search, 0, sizeof(SplitSearch))
+        search.looks = looks
+        search.next_look = self.patience()
+        search.candidates, search.n = candidate, n
+        for m in range(n):
+            column = values.columns[drawn[m]]
+            candidate[m].column = column
+            candidate[m].threshold = <float> values.values[drawn[m]]
             if not self.context.scaler.columns[column].has_varied:
                 # halfway to the zeros
-                search.candidates[m].threshold *= 0.5
-        search.n = CANDIDATES
+                candidate[m].threshold *= 0.5
+        return 0
 
     cdef float patience(self) noexcept nogil:
         """The weight of the examples between two looks.
@@ -212,14 +225,14 @@ cdef class SplitFinder:
                 again += n_shown(&self.context.scaler.columns[column]) > 1
         return <float> max(least, again)
 
-    cdef const Candidate* found(self, SplitSearch* search, int32_t n_classes) noexcept nogil:
-        """The threshold at which a leaf should split now, NULL if there is none."""
-        cdef const Candidate* best = NULL
+    cdef bint found(self, SplitSearch* search, int32_t n_classes, Candidate* best) noexcept nogil:
+        """Whether a leaf should split now; at which threshold is written to `best`."""
+        cdef bint is_found = False
         cdef double z, least_z, apart, most_apart = -1.0
         cdef Correlations correlations
         cdef int m
         if search.n == 0 or search.rows < search.next_look:
-            return NULL
+            return False
         search.looks += 1
         search.next_look += self.patience()
         # the levels of all looks of a leaf sum up to delta
@@ -228,11 +241,27 @@ cdef class SplitFinder:
         for m in range(search.n):
             z = score_test(search, &search.candidates[m], &correlations, &apart)
             if z > least_z and apart > most_apart:
-                best, most_apart = &search.candidates[m], apart
+                best[0], most_apart, is_found = search.candidates[m], apart, True
         if round_of(search.looks, n_classes) > round_of(search.looks - 1, n_classes):
             # the next row begins another round
-            search.n = 0
-        return best
+            clear_candidates(search)
+        return is_found
+
+
+cdef void clear_candidates(SplitSearch* search) noexcept nogil:
+    give_back(search.candidates)
+    search.candidates, search.n = NULL, 0
+
+
+cdef void free_search(SplitSearch* search) noexcept nogil:
+    if search != NULL:
+        clear_candidates(search)
+        give_back(search)
+
+
+cdef size_t most_search_bytes() noexcept nogil:
+    """What a search takes with candidates of many columns."""
+    return sizeof(SplitSearch) + CANDIDATES * sizeof(Candidate)
 
 
 cdef void factorise(const SplitSearch* search, Correlations* out) noexcept nogil:
@@ -349,6 +378,8 @@ cdef int import_search(SplitSearch* search, dict state) except -1:
     search.watched = state["watched"]
     search.next_look = state["next_look"]
     search.looks = state["looks"]
+    if columns.shape[0]:
+        search.candidates = <Candidate*> counted_zeros(columns.shape[0] * sizeof(Candidate))
     search.n = <int32_t> columns.shape[0]
     for b in range(BUCKETS):
         search.sums[b] = sums[b]
@@ -383,7 +414,7 @@ def check_search(search, n_columns):
         check_finite(np.array([search[name]]), at_least=0.0)
     require(0 <= search["looks"] < 2**31, "the looks of a leaf")
     columns = search["columns"]
-    require(len(columns) in (0, CANDIDATES), "the candidates of a leaf")
+    require(len(columns) <= CANDIDATES, "the candidates of a leaf")
     require(((columns >= 0) & (columns < n_columns)).all(), "a column of a candidate")
     for name, length in (("sums", BUCKETS), ("squares", BUCKETS), ("products", PAIRS)):
         require(len(search[name]) == length, f"the {name} of a leaf")

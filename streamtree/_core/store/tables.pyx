@@ -17,6 +17,10 @@ cdef enum:
     # Slots of a dense table for each of a hash table of its records, at the most: many that had
     # room made may never have learned anything.
     MOST_EMPTY = 16
+    # A dense table of so few slots, with so few numbers each, has no spare ones: to copy it takes
+    # no time.
+    FEW_SLOTS = 256
+    NARROW = 2
 
 
 cdef inline bint is_zero(const double* record, int width) noexcept nogil:
@@ -41,13 +45,15 @@ cdef struct Layout:
 
 
 cdef Layout layout_for(
-    Py_ssize_t entries, int32_t universe, int32_t factor=DENSE_FACTOR
+    Py_ssize_t entries, int width, int32_t universe, int32_t factor=DENSE_FACTOR
 ) noexcept nogil:
     """What suits `entries` keys out of 0 … universe - 1."""
     cdef int32_t capacity = hash_capacity(entries)
     if universe > MANY_KEYS:
         factor = DENSE_FACTOR
     if universe <= factor * capacity:
+        if width <= NARROW and universe <= FEW_SLOTS:
+            return Layout(universe, True)
         # room for an eighth more columns, so that a growing stream does not copy every row
         return Layout(universe + universe // 8, True)
     return Layout(capacity, False)
@@ -117,10 +123,10 @@ cdef int32_t table_insert(Table* table, int width, int32_t key, int32_t universe
     assert 0 <= key < universe
     if table.keys == NULL:
         # dense and too short (or brand new): the number of live records decides the layout
-        layout = layout_for(table_count(table, width) + 1, universe)
+        layout = layout_for(table_count(table, width) + 1, width, universe)
         rebuild(table, width, &layout)
     elif 4 * (<Py_ssize_t> table.size + 1) > 3 * <Py_ssize_t> table.capacity:
-        layout = layout_for(table.size + 1, universe)
+        layout = layout_for(table.size + 1, width, universe)
         rebuild(table, width, &layout)
     slot = table_find(table, key)
     return slot if slot >= 0 else place(table, key)
@@ -136,7 +142,7 @@ cdef int table_reserve(
     Table* table, int width, Py_ssize_t entries, int32_t universe
 ) except -1 nogil:
     """Give an empty table the layout that suits so many keys out of 0 … universe - 1."""
-    cdef Layout layout = layout_for(entries, universe)
+    cdef Layout layout = layout_for(entries, width, universe)
     return rebuild(table, width, &layout) if entries else 0
 
 
@@ -157,7 +163,7 @@ cdef Py_ssize_t table_locate_all(
     live = table.size
     if table.keys == NULL:
         # as if it were full: to count what is in it takes as long as to copy it
-        layout = layout_for(table.capacity + absent, universe, factor)
+        layout = layout_for(table.capacity + absent, width, universe, factor)
         if not has_room(layout_bytes(&layout, width)):
             return missing
         live = table_count(table, width)
@@ -167,7 +173,7 @@ cdef Py_ssize_t table_locate_all(
                 &table.records[<size_t> slots[i] * width], width
             )
     if table.keys == NULL or 4 * (live + absent) > 3 * <Py_ssize_t> table.capacity:
-        layout = layout_for(live + absent, universe, factor)
+        layout = layout_for(live + absent, width, universe, factor)
         if not has_room(layout_bytes(&layout, width)):
             return missing
         rebuild(table, width, &layout)
@@ -214,7 +220,7 @@ cdef void table_thin(
     cdef int32_t slot, to, before = table.capacity, n = 0
     cdef uint32_t limit
     cdef float number
-    cdef Layout layout = layout_for(n_live - <Py_ssize_t> (share * n_live), universe)
+    cdef Layout layout = layout_for(n_live - <Py_ssize_t> (share * n_live), width, universe)
     # a worth by slot, as bits in the same order; keys; where a record goes, -1: it is none
     cdef uint32_t* bits
     cdef int32_t* keys
@@ -237,7 +243,7 @@ cdef void table_thin(
     limit = least_bits(bits, before, <Py_ssize_t> (share * n_live))
     for slot in range(before):
         n += bits[slot] >= max(limit, 1)
-    layout = layout_for(n, universe)
+    layout = layout_for(n, width, universe)
     if n and layout_bytes(&layout, width) < table_bytes(table, width):
         # side by side, then each to its slot
         n = 0
@@ -434,7 +440,9 @@ cdef class TableExport:
         }
 
 
-cdef Layout layout_of(int64_t capacity, Py_ssize_t n, int32_t last, int32_t universe):
+cdef Layout layout_of(
+    int64_t capacity, Py_ssize_t n, int32_t last, int width, int32_t universe
+):
     """The layout that a capacity of `arrays` stands for, or that of new tables if it cannot be.
 
     A table of n keys, the largest of them `last`: a file must not ask for more than its table
@@ -446,7 +454,7 @@ cdef Layout layout_of(int64_t capacity, Py_ssize_t n, int32_t last, int32_t univ
         return Layout(<int32_t> -capacity, True)
     if least <= capacity <= 4 * least and capacity & (capacity - 1) == 0:
         return Layout(<int32_t> capacity, False)
-    return layout_for(n, universe)
+    return layout_for(n, width, universe)
 
 
 cdef int import_table(
@@ -463,7 +471,7 @@ cdef int import_table(
         return 0
     keys, records = arrays["keys"][start:end], arrays["records"][start:end]
     layout = layout_of(
-        capacity, end - start, keys[end - start - 1] if end > start else -1, universe
+        capacity, end - start, keys[end - start - 1] if end > start else -1, width, universe
     )
     rebuild(table, width, &layout)
     if start == end:

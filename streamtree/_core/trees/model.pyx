@@ -8,7 +8,8 @@ from libc.string cimport memset
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.leaves.leaf cimport LeafModels
 from streamtree._core.splits.scoretest cimport (
-    Candidate, Residuals, SplitFinder, SplitSearch, exported_search, import_search,
+    Candidate, Residuals, SplitFinder, SplitSearch, exported_search, free_search, import_search,
+    most_search_bytes,
 )
 from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.budget cimport counted_room, counted_zeros, give_back, may_grow
@@ -86,7 +87,7 @@ cdef class ModelTree(Tree):
     def __dealloc__(self):
         cdef int32_t node
         for node in range(self.capacity):
-            give_back(self.nodes[node].search)
+            free_search(self.nodes[node].search)
             table_free(&self.nodes[node].classes)
         give_back(self.nodes)
 
@@ -160,6 +161,7 @@ cdef class ModelTree(Tree):
                    Prediction* out) except -1 nogil:
         cdef int32_t node = self.leaf(row, scratch)
         cdef Residuals residuals
+        cdef Candidate best
         cdef bint has_room
         if self.nodes[node].search == NULL:
             self._begin_search(node)
@@ -175,7 +177,9 @@ cdef class ModelTree(Tree):
         if residuals.n == 0:
             return 0
         self.finder.watch(self.nodes[node].search, node, row, &residuals, example.weight)
-        return self._split(node, self.finder.found(self.nodes[node].search, residuals.n))
+        if self.finder.found(self.nodes[node].search, residuals.n, &best):
+            self._split(node, &best)
+        return 0
 
     cdef int _vote(self, int32_t node, int32_t label, double weight) except -1 nogil:
         cdef ModelNode* stats = &self.nodes[node].stats
@@ -191,11 +195,11 @@ cdef class ModelTree(Tree):
         return 0
 
     cdef int _split(self, int32_t node, const Candidate* best) except -1 nogil:
-        """Split a leaf at the threshold that was found, if there is one and there is room."""
+        """Split a leaf at the threshold that was found, if there is room."""
         cdef int32_t left, right, size = self.links.size
         cdef double share
         cdef bint is_done = False
-        if best == NULL or size // 2 >= self.max_splits:
+        if size // 2 >= self.max_splits:
             return 0
         if not may_grow(2 * self._leaf_bytes(node)):
             return 0
@@ -230,7 +234,7 @@ cdef class ModelTree(Tree):
 
     cdef void _clear(self, int32_t node) noexcept nogil:
         """Give back what only a leaf has; its numbers stay."""
-        give_back(self.nodes[node].search)
+        free_search(self.nodes[node].search)
         self.nodes[node].search = NULL
         table_free(&self.nodes[node].classes)
         self.leaves.clear(node)
@@ -238,7 +242,7 @@ cdef class ModelTree(Tree):
     cdef size_t _leaf_bytes(self, int32_t node) noexcept nogil:
         """What a leaf takes that goes on from another."""
         return (
-            self.leaves.bytes_of(node) + sizeof(SplitSearch) + sizeof(Node)
+            self.leaves.bytes_of(node) + most_search_bytes() + sizeof(Node)
             + table_bytes(&self.nodes[node].classes, 1)
         )
 
@@ -328,7 +332,7 @@ cdef class ModelTree(Tree):
             import_table(
                 &self.nodes[node].classes, 1, self.context.n_labels, state["classes"], node
             )
-            give_back(self.nodes[node].search)
+            free_search(self.nodes[node].search)
             self.nodes[node].search = NULL
         for search in state["searches"]:
             node = search["node"]
