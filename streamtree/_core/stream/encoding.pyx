@@ -146,15 +146,12 @@ cdef class RowEncoder:
         cdef bint is_spread
         # in local variables: as far as the compiler knows, what is written might move the others
         cdef int32_t* keys
-        cdef float* values
-        cdef float* presence
+        cdef float *values, *presence
         cdef char* sparse
-        cdef const double* by_column
         self._reserve(view.n)
         self._arrange(view, out)
         keys, values, presence, sparse = self._keys, self._values, self._presence, self._sparse
-        by_column = out.by_column
-        is_spread = by_column != NULL
+        is_spread = out.by_column != NULL
         order = self._full_order if is_spread else self._order
         if is_spread:
             length = self.context.n_columns
@@ -165,7 +162,7 @@ cdef class RowEncoder:
             k = <uint32_t> order[i]
             if is_spread:
                 column = <int32_t> k
-                value = by_column[k]
+                value = out.by_column[k]
                 if value != value:
                     continue
             else:
@@ -190,11 +187,6 @@ cdef class RowEncoder:
             keys[n + 1] = KNOTS * column + knot + 1
             values[n + 1] = <float> place
             n += 2
-        out.keys = keys
-        out.values = values
-        out.presence = presence
-        out.sparse = sparse
-        out.n_linear = n_linear
-        out.n_present = n_present
-        out.n = n
+        out.keys, out.values, out.presence, out.sparse = keys, values, presence, sparse
+        out.n_linear, out.n_present, out.n = n_linear, n_present, n
         return 0
