@@ -197,11 +197,16 @@ STREAMTREE_CLONES void streamtree_train(
         steps[i] = inputs[i] / sqrtf(steps[i] + offset);
     const float *values = steps;
     if (n_scores == 2) {
-        for (ptrdiff_t i = 0; i < n; i++) {
-            float *record = records + (size_t) slots[i] * width;
-            record[0] -= values[i] * slopes[0];
-            record[1] -= values[i] * slopes[1];
-        }
+#if defined(STREAMTREE_VECTORS)
+        /* nothing is taken off the sum behind the two weights, nor off what is behind that */
+        const streamtree_four slope = {slopes[0], slopes[1], 0.0f, 0.0f};
+        for (ptrdiff_t i = 0; i < n; i++)
+            *(streamtree_four *) (records + (size_t) slots[i] * 4) -= values[i] * slope;
+#else
+        for (ptrdiff_t i = 0; i < n; i++)
+            for (int s = 0; s < 2; s++)
+                records[(size_t) slots[i] * 4 + s] -= values[i] * slopes[s];
+#endif
         return;
     }
 #if defined(STREAMTREE_VECTORS)

@@ -20,10 +20,9 @@ cdef enum:
     MOST_ORDERED = 1000     # columns that are ordered once and not by row
     # of room for a value: keys and numbers of its parts, its presence, and whether it is sparse
     VALUE_BYTES = PARTS * (sizeof(int32_t) + sizeof(float)) + sizeof(float) + 1
-
-# Knots lie at -2, -1.5, ... 1.5 scales; what is beyond counts as the last one.
-cdef double FIRST_KNOT = -2.0
-cdef double KNOT_DISTANCE = 0.5
+    # Knots lie at -2, -1.5, ... 1.5 scales; what is beyond counts as the last one.
+    FIRST_KNOT = -2
+    KNOTS_A_SCALE = 2
 
 
 cdef void sort_words(uint64_t* words, Py_ssize_t n) noexcept nogil:
@@ -145,15 +144,20 @@ cdef class RowEncoder:
         cdef int32_t column, knot
         cdef double value, place
         cdef bint is_spread
+        # in local variables: as far as the compiler knows, what is written might move the others
+        cdef int32_t* keys
+        cdef float *values, *presence
+        cdef char* sparse
         self._reserve(view.n)
         self._arrange(view, out)
+        keys, values, presence, sparse = self._keys, self._values, self._presence, self._sparse
         is_spread = out.by_column != NULL
         order = self._full_order if is_spread else self._order
         if is_spread:
             length = self.context.n_columns
-        self._keys[0] = 0
-        self._values[0] = self._presence[0] = 1.0
-        self._sparse[0] = False
+        keys[0] = 0
+        values[0] = presence[0] = 1.0
+        sparse[0] = False
         for i in range(length):
             k = <uint32_t> order[i]
             if is_spread:
@@ -164,30 +168,25 @@ cdef class RowEncoder:
             else:
                 column = view.columns[k]
                 value = view.values[k]
-            self._keys[n_linear] = column + 1
-            self._values[n_linear] = <float> value
-            self._presence[n_linear] = 0.0
-            self._sparse[n_linear] = not scales[column].is_dense
+            keys[n_linear] = column + 1
+            values[n_linear] = <float> value
+            presence[n_linear] = 0.0
+            sparse[n_linear] = not scales[column].is_dense
             n_linear += 1
             if not scales[column].has_varied:
                 if value > 0.0:
-                    self._presence[n_linear - 1] = 1.0
+                    presence[n_linear - 1] = 1.0
                     n_present += 1
                 continue
-            place = (value - FIRST_KNOT) / KNOT_DISTANCE
+            place = (value - FIRST_KNOT) * KNOTS_A_SCALE
             place = min(max(place, 0.0), <double> (KNOTS - 1))
             knot = min(<int32_t> place, KNOTS - 2)
             place -= knot
-            self._keys[n] = KNOTS * column + knot
-            self._values[n] = <float> (1.0 - place)
-            self._keys[n + 1] = KNOTS * column + knot + 1
-            self._values[n + 1] = <float> place
+            keys[n] = KNOTS * column + knot
+            values[n] = <float> (1.0 - place)
+            keys[n + 1] = KNOTS * column + knot + 1
+            values[n + 1] = <float> place
             n += 2
-        out.keys = self._keys
-        out.values = self._values
-        out.presence = self._presence
-        out.sparse = self._sparse
-        out.n_linear = n_linear
-        out.n_present = n_present
-        out.n = n
+        out.keys, out.values, out.presence, out.sparse = keys, values, presence, sparse
+        out.n_linear, out.n_present, out.n = n_linear, n_present, n
         return 0
