@@ -418,9 +418,10 @@ def contributions_text(explained: Mapping[str, Any], x: Mapping[Any, Any]) -> li
 def short(value: Any) -> str:
     """A prediction or a value in few characters."""
     if isinstance(value, float):
-        # all digits before the point, and then two: large ones may lie close together
+        # all digits before the point, and then two: large ones may lie close together, as
+        # nanoseconds since 1970 do
         whole = len(f"{abs(value):.0f}")
-        return f"{value:.6g}" if whole <= 6 or whole > 15 else f"{value:.{whole + 2}g}"
+        return f"{value:.6g}" if whole <= 6 or whole > 19 else f"{value:.{whole + 2}g}"
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {short(number)}" for name, number in value.items())
     return value if isinstance(value, str) else repr(value)

@@ -249,7 +249,8 @@ class _WrappedClassifier(ClassifierMixin, _Wrapped):  # type: ignore[misc]
         check_is_fitted(self)
         shares = np.asarray(self.model_.predict_proba_many(self._rows(X)))
         table = np.zeros((len(shares), len(self.classes_)))
-        table[:, np.searchsorted(self.classes_, self.model_.labels)] = shares
+        labels = np.asarray(self.model_.labels).astype(self.classes_.dtype, copy=False)
+        table[:, np.searchsorted(self.classes_, labels)] = shares
         return table
 
 

@@ -214,6 +214,16 @@ def test_labels_of_another_kind_are_refused(kinds):
         made("ModelTreeClassifier").partial_fit(X, second, classes=np.unique(first))
 
 
+@pytest.mark.parametrize("unit", ["ns", "s"])
+def test_labels_that_are_dates(unit):
+    X, y = blobs(100, 2, features=3, spread=2.0)
+    days = (np.datetime64("2025-01-01") + y).astype(f"datetime64[{unit}]")
+    model = made("ModelTreeClassifier").fit(X, days)
+    plain = made("ModelTreeClassifier").fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[plain.predict(X)])
+    np.testing.assert_array_equal(model.predict_proba(X), plain.predict_proba(X))
+
+
 @pytest.mark.parametrize("kind", ["datetime64[ns]", "timedelta64[s]", str])
 def test_targets_that_are_no_numbers_are_refused(kind):
     with pytest.raises(TypeError, match="y must be numeric, got dtype"):

@@ -48,8 +48,13 @@ def plain(scalar, str what):
     """A scalar of numpy as a Python object: dates are none of integers."""
     if isinstance(scalar, (np.datetime64, np.timedelta64)) and type(scalar.item()) is int:
         rounded = scalar.astype(f"{scalar.dtype.kind}8[us]")
-        if rounded != scalar:
-            raise ValueError(f"{what} is {scalar!r}, finer than a microsecond: round it")
+        # in its own unit: what is too large for another one comes back as something else
+        if rounded.astype(scalar.dtype) != scalar:
+            raise ValueError(
+                f"{what} is {scalar!r}, finer than a microsecond or too large: round it"
+            )
+        if type(rounded.item()) is int:
+            raise ValueError(f"{what} is {scalar!r}, beyond the dates and durations of Python")
         scalar = rounded
     return scalar.item()
 

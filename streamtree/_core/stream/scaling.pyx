@@ -48,6 +48,9 @@ cdef int64_t MIXED_PART = 16
 # The first two values of a column are so many times as far from zero as from each other, if it has
 # an origin.
 cdef double FAR = 4096.0
+# Of columns that no row had at first, only so many have one: for each, trees that grow may have to
+# begin anew.
+cdef int32_t FEW_ORIGINS = 64
 # of a value in the unit of the first ones
 MOST_VALUE = 1e300
 
@@ -213,6 +216,7 @@ cdef class ColumnScaler:
             self.lists and fabs(value - first) * FAR < fabs(first)
             and column.zeros + self._implied_rows == 0
             and LISTED_PART * n_shown(column) >= self.rows - column.birth
+            and (column.birth == 0 or self.n_origins < FEW_ORIGINS)
         ):
             self.n_origins += 1
             # what is not listed is as far from the origin

@@ -194,12 +194,15 @@ cdef class Window:
         cdef int32_t i, column
         cdef int64_t row, entry, place
         cdef float* value
+        cdef bint has_moved = False
         for i in range(self.n_fields):
             column = self.fields[i].column
             if column < 0 or columns[column].origin_rank <= self.n_origins:
                 continue
             for row in range(self.first(), self.size):
                 value = &self.cells_of(self.slot_of(row))[i].number
+                # as long as all values are alike, nobody has told them apart
+                has_moved |= value[0] == 0.0
                 if value[0] == value[0]:
                     value[0] = 0.0 if value[0] else narrowed(self.context, column, 0.0)
         row = self.starts[self.slot_of(self.first())] if self.n_entries() else 0
@@ -207,8 +210,9 @@ cdef class Window:
             place = entry & (self.list_capacity - 1)
             if columns[self.list_columns[place]].origin_rank > self.n_origins:
                 self.list_values[place] = 0.0
+                has_moved = True
         self.n_origins = self.context.scaler.n_origins
-        self.n_moves += 1
+        self.n_moves += has_moved
 
     cdef int _push_list(self, const View* listed) except -1 nogil:
         """Write the values of columns that are no fields to the list of a row."""
@@ -730,6 +734,7 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     size = state["size"]
     capacity, lists = state["capacity"], state["list_capacity"]
     check_counts(size, state["length"], capacity, lists, state["n_origins"])
+    require(state["n_origins"] <= n_columns, "the origins of the window")
     require(state["length"] == length, "the length of the window")
     require(capacity <= length + (length + 3) // 4, "the length of the window")
     n = min(size, capacity)

@@ -104,6 +104,7 @@ def test_equal_labels_are_one_class_under_the_first():
         (np.bytes_(b"three"), b"three"),
         (np.datetime64("2025-01-02", "ns"), datetime(2025, 1, 2)),
         (np.timedelta64(3000, "ns"), timedelta(microseconds=3)),
+        (np.timedelta64(12, "M"), timedelta(days=365, hours=5, minutes=49, seconds=12)),
     ],
     ids=repr,
 )
@@ -131,6 +132,8 @@ BAD_LABELS = [
     (pd.NA, ValueError),
     (Decimal("NaN"), ValueError),
     (np.datetime64(1, "ns"), ValueError),
+    (np.datetime64("20000-01-01", "s"), ValueError),
+    (np.timedelta64(10**15, "D"), ValueError),
     ([1], TypeError),
     ({1: 2}, TypeError),
     ({1}, TypeError),

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from support.isolated import run_isolated
 
 from streamtree import ExtraTreeClassifier, ExtraTreeRegressor, ForestClassifier
+from streamtree._core.store.state import StateError
 from streamtree._core.stream.features import Category
 
 
@@ -293,3 +294,47 @@ def test_a_test_is_told_in_the_unit_of_the_column():
     words = model.debug_one({"time": FAR + 70.0})
     assert "time > 17000000000" in words
     assert "it is 1700000000070" in words
+
+
+def test_a_test_tells_nanoseconds():
+    model = ExtraTreeClassifier()
+    for i in range(100):
+        model.learn_one({"time": 1.7e18 + i * 1e9}, int(i > 50))
+    assert "it is 1700000070000000000" in model.debug_one({"time": 1.7e18 + 70e9})
+
+
+def test_trees_grow_although_columns_get_origins_all_the_time():
+    rng = np.random.default_rng(0)
+    model, right = ForestClassifier(members=("boosted",)), 0
+    for i in range(2000):
+        x = {"a": rng.normal(), "b": rng.normal(), f"only {i // 2}": FAR + i}
+        y = int(x["a"] * x["b"] > 0)
+        right += i >= 1000 and model.predict_one(x) == y
+        model.learn_one(x, y)
+    assert right > 800
+
+
+def test_a_tree_grows_on_when_a_column_that_was_the_same_gets_its_origin():
+    rng = np.random.default_rng(0)
+    model, i, begun = ExtraTreeClassifier(), 0, 0
+    while i < 1000 or begun < 5:
+        model.learn_one({"a": rng.normal(), "b": FAR}, i % 2)
+        begun = begun + 1 if len(model.snapshot()["tree"]["growth"]["rows"]) else 0
+        i += 1
+    first = model.snapshot()["tree"]["growth"]["record"]["first"]
+    model.learn_one({"a": rng.normal(), "b": FAR + 1}, i % 2)
+    assert origin_of(model, "b") == FAR
+    growth = model.snapshot()["tree"]["growth"]
+    assert len(growth["rows"])
+    assert growth["record"]["first"] == first
+
+
+def test_more_origins_than_columns_are_refused():
+    model = ExtraTreeClassifier()
+    for i in range(20):
+        model.learn_one({"time": FAR + i}, i % 2)
+    state = model.snapshot()
+    model._core.check_state(state)
+    state["tree"]["window"]["n_origins"] = 2**40
+    with pytest.raises(StateError, match="the origins of the window"):
+        model._core.check_state(state)
