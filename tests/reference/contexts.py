@@ -15,7 +15,7 @@ from streamtree._core.stream.features import Category
 MOST_FIELDS, MOST_LABELS, MOST_PAIRS, FEW_PAIRS, MANY_LABELS = 64, 32, 48, 18, 12
 BEFORE_FIELDS, FIRST_BLOCK, BLOCK, LEAST_VALUES = 16, 64, 256, 16
 BINS, MOST_EXACT, MOST_CUTS = 16, 32, 63
-PROBES, FIRST_SLOTS, GROWTH, MOST_BYTES = 4, 1024, 4, 2**22
+PROBES, FIRST_SLOTS, LEAST_SLOTS, GROWTH, MOST_BYTES = 4, 1024, 64, 4, 2**22
 RATES = np.array([1 / 30, 1 / 300, 1 / 3000, 1 / 100_000])
 RATE, KEPT, MOST_WEIGHT, MOST_REPEATS, FIRST_WEIGHT = 0.05, 0.9999, 8.0, 10.0, 0.5
 
@@ -119,13 +119,15 @@ class Table:
         n_slots, size = max(len(self.slots), FIRST_SLOTS), 16 + 16 * n_places
         if 4 * (len(self.records) + n_more) > 3 * n_slots and GROWTH * n_slots * size <= MOST_BYTES:
             n_slots *= GROWTH
-        while n_slots > FIRST_SLOTS and n_slots * size > MOST_BYTES:
+        while n_slots > LEAST_SLOTS and n_slots * size > MOST_BYTES:
             n_slots //= 2
         if (n_slots, n_places) == (len(self.slots), self.n_places):
             return
         records, self.n_places, self.slots = self.records, n_places, [None] * n_slots
         for record in records:
-            self.slots[self.place_of(record.key, row)] = record
+            slot = self.place_of(record.key, row)
+            if self.slots[slot] is None or self.slots[slot].last <= record.last:
+                self.slots[slot] = record
 
 
 class Weights:

@@ -53,6 +53,5 @@ cdef class ContextFields:
     cdef int _take(self, const Field* found, int32_t n, const FieldsOf* list,
                    int32_t m) except -1 nogil
     cdef void _cut(self, int32_t f) noexcept nogil
-    cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

@@ -113,11 +113,6 @@ cdef class ContextFields:
         self.context = context
         return 0
 
-    cdef size_t n_bytes(self) noexcept nogil:
-        return self.n_contexts * sizeof(FieldsOf) + self.n_fields * (
-            sizeof(Field) + BLOCK * sizeof(float)
-        )
-
     # --------------------------------------------------------------------------------- rows
 
     cdef void keys_of(self, const Row* row, uint32_t* keys) noexcept nogil:
