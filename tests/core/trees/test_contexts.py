@@ -326,15 +326,20 @@ def test_where_slots_become_fewer_the_oldest_go():
     X = rng.normal(size=(1500, 20))
     model.learn_many(X, rng.integers(2, size=len(X)))
     before = part_of(model)["counts"]
-    model.learn_many(X[:18], np.arange(18) % 9)
+    model.learn_many(X[:1], [2])
     after = part_of(model)["counts"]
-    assert before["slots"] == 65536
-    assert after["slots"] < before["slots"]
-    last = dict(before["records"][["key", "last"]].tolist())
+    assert (before["slots"], after["slots"]) == (65536, 32768)
+    last = np.zeros(32768, int)
+    last[after["records"]["slot"]] = after["records"]["last"]
     there = set(after["records"]["key"].tolist())
-    kept = [row for key, row in last.items() if key in there]
-    lost = [row for key, row in last.items() if key not in there]
-    assert np.mean(lost) < 0.7 * np.mean(kept)
+    lost = np.array([
+        (key, row) for key, row in before["records"][["key", "last"]].tolist()
+        if key not in there
+    ])  # fmt: skip
+    # where each of them lay or could lie, another came later; but for what the last row drove out
+    near = last[(lost[:, :1] + np.arange(4)) % 32768].max(axis=1)
+    assert len(lost) > 1000
+    assert np.sum(near < lost[:, 1]) < 40
 
 
 def test_two_contexts_of_one_hash_share_a_record(model_of_two):
