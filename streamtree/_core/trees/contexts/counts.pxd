@@ -34,7 +34,7 @@ cdef class ContextCounts:
         return <float*> &record[1]
 
     cdef Record* find(self, uint32_t key) noexcept nogil
-    cdef Record* find_or_add(self, uint32_t key, uint32_t row) noexcept nogil
+    cdef Record* find_or_add(self, uint32_t key, uint32_t last, uint32_t row) noexcept nogil
     cdef int make_room(self, int32_t n_labels, int32_t n_more, uint32_t row) except -1 nogil
     cdef int _lay(self, int32_t n_slots, int32_t n_places, uint32_t row) except -1 nogil
     cdef int clear(self) except -1 nogil

@@ -19,6 +19,8 @@ cdef enum:
     # slots in which a context may lie
     PROBES = 4
     FIRST_SLOTS = 1024
+    # where memory is short
+    LEAST_SLOTS = 64
     # the table is laid anew, so many times as large, when three of four slots are taken
     GROWTH = 4
     # bytes that it takes at most
@@ -73,8 +75,11 @@ cdef class ContextCounts:
                 return NULL
         return NULL
 
-    cdef Record* find_or_add(self, uint32_t key, uint32_t row) noexcept nogil:
-        """The record of a context; a new one has no labels."""
+    cdef Record* find_or_add(self, uint32_t key, uint32_t last, uint32_t row) noexcept nogil:
+        """The record of a context that came with a row; a new one has no labels.
+
+        NULL where there are only others, and all of them came later.
+        """
         cdef uint32_t mask = <uint32_t> self.n_slots - 1, i
         cdef Record* record
         cdef Record* oldest = NULL
@@ -89,8 +94,10 @@ cdef class ContextCounts:
             # what came with this very row stays, if anything else is there
             if oldest == NULL or row - record.last > row - oldest.last:
                 oldest = record
+        if oldest.key and row - last > row - oldest.last:
+            return NULL
         memset(oldest, 0, self.size)
-        oldest.key, oldest.last = key, row
+        oldest.key, oldest.last = key, last
         return oldest
 
     cdef int make_room(self, int32_t n_labels, int32_t n_more, uint32_t row) except -1 nogil:
@@ -107,7 +114,7 @@ cdef class ContextCounts:
             n_slots * GROWTH * size <= most and may_grow(n_slots * GROWTH * size)
         ):
             n_slots *= GROWTH
-        while n_slots > FIRST_SLOTS and n_slots * size > most:
+        while n_slots > LEAST_SLOTS and n_slots * size > most:
             n_slots //= 2
         if n_slots == self.n_slots and n_places == self.n_places:
             return 0
@@ -118,6 +125,7 @@ cdef class ContextCounts:
         """Lay the table anew; where slots become fewer, those go that came first."""
         cdef char* old = self.records
         cdef const Record* record
+        cdef Record* place
         cdef size_t old_size = self.size
         cdef int32_t slot, old_slots = self.n_slots
         cdef char* block = <char*> counted_zeros(n_slots * size_of(n_places))
@@ -126,8 +134,9 @@ cdef class ContextCounts:
         self.size = size_of(n_places)
         for slot in range(old_slots):
             record = <const Record*> &old[slot * old_size]
-            if record.key:
-                memcpy(self.find_or_add(record.key, row), record, old_size)
+            place = self.find_or_add(record.key, record.last, row) if record.key else NULL
+            if place != NULL:
+                memcpy(place, record, old_size)
         give_back(old)
         return 0
 
@@ -184,9 +193,9 @@ def check_counts_of_contexts(state, n_labels):
     if slots == 0:
         require(places == 0, "the labels of contexts")
         return
-    require(FIRST_SLOTS <= slots <= MOST_SLOTS and slots & (slots - 1) == 0, "slots of contexts")
+    require(LEAST_SLOTS <= slots <= MOST_SLOTS and slots & (slots - 1) == 0, "slots of contexts")
     require(0 < places <= MOST_LABELS, "the labels of contexts")
-    require(slots == FIRST_SLOTS or slots * size_of(places) <= MOST_BYTES, "slots of contexts")
+    require(slots <= FIRST_SLOTS or slots * size_of(places) <= MOST_BYTES, "slots of contexts")
     require(counts.shape[1:] == (places, SPEEDS), "the counts of contexts")
     taken = records["slot"].astype(np.int64)
     require(((taken >= 0) & (taken < slots)).all() and (np.diff(taken) > 0).all(), "a slot")

@@ -45,6 +45,8 @@ cdef extern from "../../kernels/evidence.h" nogil:
 cdef enum:
     # a row of more weight counts as so many
     MOST_REPEATS = 10
+    # no count becomes larger: rows of the largest weight, at the slowest speed
+    MOST_COUNT = 1100000
 
 # a count is worth 1/e after 30, 300, 3,000 or 100,000 rows, by speed
 cdef float[SPEEDS] RATES = [1.0 / 30, 1.0 / 300, 1.0 / 3000, 1.0 / 100000]
@@ -203,6 +205,7 @@ cdef class ContextTree(Tree):
     cdef void _count(self, const Mixed* mixed, const Example* example) noexcept nogil:
         """Count the label of a row with all its contexts, those that are there first."""
         cdef float[SPEEDS] none
+        cdef uint32_t row = <uint32_t> self.rows
         cdef int32_t i
         for i in range(self.fields.n_contexts):
             if mixed.slots[i] >= 0:
@@ -210,7 +213,7 @@ cdef class ContextTree(Tree):
         for i in range(self.fields.n_contexts):
             if mixed.slots[i] < 0:
                 self._count_in(
-                    self.counts.find_or_add(mixed.keys[i], <uint32_t> self.rows), none, example
+                    self.counts.find_or_add(mixed.keys[i], row, row), none, example
                 )
 
     cdef void _count_in(self, Record* record, const float* fading,
@@ -384,6 +387,7 @@ cdef class ContextTree(Tree):
         require((np.isfinite(weights) & (weights[:, 1:] >= 0)).all(), "the weights of contexts")
         require(labels.shape == (min(n_outputs, MOST_LABELS), SPEEDS), "the counts of labels")
         check_finite(labels.reshape(-1), at_least=0.0)
+        require((labels <= MOST_COUNT).all(), "the counts of labels")
         places = state["counts"]["places"]
         require(places == 0 or places >= min(n_outputs, MOST_LABELS), "the labels of contexts")
 

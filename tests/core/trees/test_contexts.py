@@ -1,0 +1,437 @@
+"""What a mixture of contexts promises: bins, the same state on every way, and whatever comes."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+from support.contexts import alone, member_said, part_of
+from support.streams import as_dicts, prequential_accuracy
+
+from streamtree import ForestClassifier
+from streamtree._core.store.state import StateError
+
+RECUT = 600
+MANY_LABELS = pytest.mark.filterwarnings("ignore:y has had")
+
+
+def square(n, seed=0):
+    """Rows of three columns, and a label by the signs of two of them."""
+    X = np.random.default_rng(seed).normal(size=(n, 3))
+    return X, (X[:, 0] * X[:, 1] > 0).astype(int).tolist()
+
+
+def learned(model, X, y):
+    for x, target in zip(as_dicts(X), y, strict=True):
+        model.learn_one(x, target)
+    return model
+
+
+def cuts_of(values, model=None):
+    """Where the bins of a column end, and how often they were cut."""
+    model = model or alone()
+    model.learn_many(np.reshape(values, (-1, 1)), np.arange(len(values)) % 2)
+    fields = part_of(model)["fields"]
+    record = fields["fields"][0]
+    return fields["cuts"][0, : record["n_cuts"]].tolist(), int(record["n_changes"])
+
+
+# ------------------------------------------------------------------------------------------ cuts
+
+
+def test_few_values_have_a_bin_each():
+    cuts, n_changes = cuts_of(np.random.default_rng(0).integers(1, 20, size=80))
+    assert cuts == [i + 0.5 for i in range(1, 19)]
+    assert n_changes == 1
+
+
+def test_many_values_share_bins_by_ranks():
+    values = np.random.default_rng(0).gamma(1.0, size=80)
+    cuts, _ = cuts_of(values)
+    # those of the rows after the first ones
+    bins = np.bincount(np.searchsorted(cuts, values[16:]))
+    assert bins.tolist() == [4] * 16
+
+
+def test_a_value_that_fills_a_bin_has_it_to_itself():
+    values = 1.0 + np.random.default_rng(0).random(80)
+    values[::3] = 1.5
+    cuts, _ = cuts_of(values)
+    bins = np.searchsorted(cuts, np.float32(values[16:]))
+    here = bins == np.searchsorted(cuts, 1.5)
+    assert (values[16:][here] == 1.5).all()
+    assert np.bincount(bins[~here]).max() <= 8
+
+
+def test_a_constant_column_has_one_bin():
+    assert cuts_of(np.full(RECUT, 3.0)) == ([], 0)
+
+
+def test_a_column_is_cut_anew_only_where_that_helps():
+    rng = np.random.default_rng(0)
+    model = alone()
+    _, n_changes = cuts_of(rng.normal(size=80), model)
+    assert n_changes == 1
+    again, n_changes = cuts_of(rng.normal(size=3 * 256), model)
+    assert n_changes <= 2
+    once, n_changes = cuts_of(rng.normal(size=3 * 256), model)
+    assert (once, n_changes) == (again, n_changes)
+    # all in one bin
+    other, n_more = cuts_of(5.0 + 0.01 * rng.normal(size=2 * 256), model)
+    assert n_more > n_changes
+    assert other != once
+
+
+def test_values_at_the_bounds_of_single_precision():
+    values = np.random.default_rng(0).random(400) * np.resize([1e300, -1e300, 1e-300, 5.0], 400)
+    model = alone()
+    cuts, _ = cuts_of(values, model)
+    assert np.isfinite(cuts).all()
+    model._core.check_state(model.snapshot())
+
+
+# ---------------------------------------------------------------------------------- the same bits
+
+
+def test_the_order_of_features_and_of_their_coming_does_not_matter():
+    X, y = square(400)
+    names = [f"c{i}" for i in range(12)]
+    X = np.hstack([X, np.random.default_rng(1).normal(size=(len(X), 9))])
+    models = [alone(), alone()]
+    for x, target in zip(as_dicts(X, names), y, strict=True):
+        for model, row in zip(models, (x, dict(reversed(x.items()))), strict=True):
+            model.learn_one(row, target)
+    for x in as_dicts(X[:50], names):
+        assert np.allclose(*(member_said(model, x) for model in models), rtol=0, atol=1e-6)
+
+
+def test_every_way_to_learn_gives_the_same_bytes():
+    X, y = square(420)
+    one = learned(alone(), X, y)
+    models = [one]
+    for size in (1, 7, 133, 420):
+        model = alone()
+        for first in range(0, len(y), size):
+            model.learn_many(X[first:first + size], y[first:first + size])
+        models.append(model)
+    asked = alone()
+    asked.test_then_learn_many(X, y)
+    before = alone()
+    for i, (x, target) in enumerate(zip(as_dicts(X), y, strict=True)):
+        before.predict_one(x)
+        if i % 3 == 0:
+            before.predict_proba_one({0: 0.5})
+        before.learn_one(x, target)
+    files = {pickle.dumps(model.snapshot()) for model in [*models, before]}
+    assert len(files) == 1
+    assert pickle.dumps(part_of(asked)) == pickle.dumps(part_of(one))
+    said = [[one.predict_proba_one(x)[label] for label in one.labels] for x in as_dicts(X[:20])]
+    assert said == np.asarray(one.predict_proba_many(X[:20])).tolist()
+
+
+def odd_rows(n):
+    """Numbers, categories, gaps, and labels that come later."""
+    rng = np.random.default_rng(0)
+    for i in range(n):
+        x = {"a": rng.normal(), "b": rng.normal(), "kind": f"k{rng.integers(9)}"}
+        if i % 5 == 4:
+            del x[("a", "b", "kind")[i % 3]]
+        if i > 90:
+            x["late"] = float(rng.integers(4))
+        yield x, int(rng.integers(2 + i // 60))
+
+
+def test_a_copy_of_any_row_goes_on():
+    model, whole = alone(), alone()
+    for x, y in odd_rows(420):
+        for each in (model, whole):
+            each.learn_one(x, y)
+        model._core.check_state(model.snapshot())
+        model = pickle.loads(pickle.dumps(model))
+        assert member_said(model, x).tolist() == member_said(whole, x).tolist()
+    assert pickle.dumps(model) == pickle.dumps(whole)
+
+
+# ------------------------------------------------------------------------------- damaged states
+
+
+def changed(part, key, value, place=None, field=None):
+    """A damage: of a whole entry, or of one place of an array."""
+    def damage(state):
+        entries = state["tree"]["members"]["0"]
+        holder = entries[part] if part else entries
+        if place is None:
+            holder[key] = value
+        else:
+            (holder[key][field] if field else holder[key])[place] = value
+    return damage
+
+
+DAMAGES = [
+    *[changed("fields", "fields", value, 0, "column") for value in (-1, 10**6)],
+    *[changed("fields", "fields", value, 0, "is_feature") for value in (-1, 2)],
+    *[changed("fields", "fields", value, 0, "n_cuts") for value in (-1, 64)],
+    *[changed("fields", "cuts", value, (0, 0)) for value in (np.nan, np.inf)],
+    changed("fields", "cuts", np.zeros((3, 63), np.float32)),
+    *[changed("fields", "sample", value, (0, 0)) for value in (np.inf, -np.inf)],
+    *[changed("fields", "sampled", value) for value in (-1, 0, 256, 10**9, 1.0)],
+    *[changed("fields", "has_cut", value) for value in (2, None)],
+    *[changed("fields", "most_pairs", value) for value in (-1, 0, 49)],
+    *[changed("counts", "records", value, 0, "slot") for value in (-1, 10**6)],
+    changed("counts", "records", 1023, 0, "slot"),
+    changed("counts", "records", 0, 0, "key"),
+    *[changed("counts", "records", value, 0, "labels") for value in (8, 2**31)],
+    *[changed("counts", "counts", value, (0, 0, 0)) for value in (-1.0, np.nan, np.inf)],
+    *[changed("counts", "slots", value) for value in (-1, 0, 32, 1000, 2**21, 1024.0)],
+    *[changed("counts", "places", value) for value in (-1, 0, 1, 33, 2.0)],
+    *[changed(None, "weights", value, (0, 0, 0)) for value in (8.5, -8.5, np.nan, np.inf)],
+    *[changed(None, "weights", value, (0, 1, 0)) for value in (-1.0, np.nan, np.inf)],
+    changed(None, "weights", np.zeros((1, 2, 4), np.float32)),
+    *[changed(None, "labels", value, (0, 0)) for value in (-1.0, np.nan, np.inf, 1e300)],
+    *[changed(None, "labels", np.zeros((n, 4))) for n in (0, 1, 3)],
+    *[changed(None, "rows", value) for value in (-1, 2**63, 1.0)],
+]
+
+
+@pytest.fixture(scope="module")
+def model_of_two():
+    return learned(alone(), *square(250))
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_states_are_refused(model_of_two, damage):
+    state = copy.deepcopy(model_of_two.snapshot())
+    model_of_two.clone()._core.check_state(state)
+    damage(state)
+    with pytest.raises(StateError):
+        model_of_two.clone()._core.check_state(state)
+
+
+FORGED = [
+    changed("fields", "fields", 1, slice(None), "is_feature"),
+    changed("fields", "fields", 0, slice(None), "column"),
+    changed("fields", "fields", 2**32 - 1, slice(None), "n_changes"),
+    changed("fields", "fields", 63, slice(None), "n_cuts"),
+    changed("fields", "cuts", -3e38, slice(None)),
+    changed("fields", "sample", np.nan, slice(None)),
+    changed("counts", "records", 7, slice(None), "key"),
+    changed("counts", "records", 0, slice(None), "labels"),
+    changed("counts", "records", 2**32 - 1, slice(None), "last"),
+    changed("counts", "counts", 3.4e38, slice(None)),
+    changed(None, "weights", 8.0, (slice(None), 0)),
+    changed(None, "weights", 3.4e38, (slice(None), 1)),
+    changed(None, "labels", 0.0, slice(None)),
+    changed(None, "labels", 1e6, (0, slice(None))),
+    changed(None, "rows", 2**40),
+]
+
+
+@pytest.mark.parametrize("damage", FORGED)
+def test_what_is_accepted_goes_on(model_of_two, damage):
+    """Numbers that a file may say, though no model would."""
+    state, model = copy.deepcopy(model_of_two.snapshot()), model_of_two.clone()
+    damage(state)
+    model._core.check_state(state)
+    model._core.restore(state)
+    X, y = square(300, seed=1)
+    for x in as_dicts(X[:5]):
+        assert np.isfinite(member_said(model, x)).all()
+        assert model.contributions_one(x, 1)
+    learned(model, X, y)
+    assert np.isfinite(member_said(model, {0: 1.0})).all()
+    model._core.check_state(model.snapshot())
+
+
+# ----------------------------------------------------------------------------------- many of them
+
+
+@MANY_LABELS
+def test_of_many_labels_it_says_nothing():
+    X, y = square(400)
+    model = learned(alone(), X, y)
+    taken = model._core.learned_bytes
+    assert part_of(model)["counts"]["slots"] == 4096
+    for i, x in enumerate(as_dicts(X[:120])):
+        model.learn_one(x, i % 40)
+        model._core.check_state(model.snapshot())
+    assert len(model.labels) == 40
+    assert part_of(model)["counts"]["slots"] == 0
+    assert model._core.learned_bytes < taken - 4096 * 48
+    assert member_said(model, x).tolist() == [1 / 40] * 40
+    assert model.contributions_one(x, 0)["features"] == {}
+
+
+@MANY_LABELS
+def test_of_more_than_twelve_labels_there_are_fewer_pairs():
+    X = np.random.default_rng(0).normal(size=(800, 12))
+    for n_labels, n_contexts in ((12, 12 + 48 + 16), (13, 12 + 18 + 6)):
+        model = alone()
+        model.learn_many(X, np.arange(800) % n_labels)
+        assert len(part_of(model)["weights"]) == n_contexts
+
+
+def test_of_many_columns_some_are_looked_at():
+    X = np.random.default_rng(0).normal(size=(100, 80))
+    names = [f"c{i}" for i in range(80)]
+    models = [alone(), alone()]
+    for x in as_dicts(X, names):
+        models[0].learn_one(x, int(x["c0"] > 0))
+        models[1].learn_one(dict(reversed(x.items())), int(x["c0"] > 0))
+    chosen = []
+    for model in models:
+        state = model.snapshot()
+        columns = part_of(model)["fields"]["fields"]["column"]
+        chosen.append([state["features"][column] for column in columns])
+        assert len(part_of(model)["weights"]) == 128
+    assert chosen[0] == chosen[1]
+    assert len(set(chosen[0])) == 64
+
+
+def test_the_oldest_contexts_go_and_bytes_are_bounded():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4000, 20)), rng.integers(2, size=4000)
+    model = alone()
+    model.learn_many(X, y)
+    counts = part_of(model)["counts"]
+    assert counts["slots"] == 65536
+    assert model._core.learned_bytes < 2**22 + 2**18
+    # what was learned is counted once
+    assert model._core.n_bytes < model._core.learned_bytes + 2**18
+    assert len(counts["records"]) <= 65536
+    ages = 4000 - counts["records"]["last"].astype(int)
+    came = np.bincount(ages // 500)
+    assert came[0] > 1.5 * came[-1]
+
+
+@MANY_LABELS
+@pytest.mark.parametrize("n_labels", [2, 20, 32])
+def test_it_keeps_within_its_bytes(n_labels):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(700, 37))
+    model = alone(max_bytes=2**18)
+    for i in range(len(X)):
+        model.learn_many(X[i:i + 1], [i % n_labels])
+        assert model._core.learned_bytes <= 2**18
+    model._core.check_state(model.snapshot())
+    other = pickle.loads(pickle.dumps(model))
+    assert other._core.learned_bytes == model._core.learned_bytes
+    assert 0 < part_of(model)["counts"]["slots"] <= 1024
+
+
+@MANY_LABELS
+def test_where_slots_become_fewer_the_oldest_go():
+    rng = np.random.default_rng(0)
+    model = alone()
+    X = rng.normal(size=(1500, 20))
+    model.learn_many(X, rng.integers(2, size=len(X)))
+    before = part_of(model)["counts"]
+    model.learn_many(X[:1], [2])
+    after = part_of(model)["counts"]
+    assert (before["slots"], after["slots"]) == (65536, 32768)
+    last = np.zeros(32768, int)
+    last[after["records"]["slot"]] = after["records"]["last"]
+    there = set(after["records"]["key"].tolist())
+    lost = np.array([
+        (key, row) for key, row in before["records"][["key", "last"]].tolist()
+        if key not in there
+    ])  # fmt: skip
+    # where each of them lay or could lie, another came later; but for what the last row drove out
+    near = last[(lost[:, :1] + np.arange(4)) % 32768].max(axis=1)
+    assert len(lost) > 1000
+    assert np.sum(near < lost[:, 1]) < 40
+
+
+def test_two_contexts_of_one_hash_share_a_record(model_of_two):
+    """Three columns have one triple, which is there three times."""
+    state = part_of(model_of_two)
+    assert len(state["weights"]) == 3 + 3 + 3
+    newest = state["counts"]["counts"][state["counts"]["records"]["last"] == 249].sum(axis=1)
+    assert (newest[:, 3] >= 1.0).all()
+    assert len(newest) == 7
+
+
+# ------------------------------------------------------------------------------- what is observed
+
+
+def test_counts_fade_as_powers_of_e_do():
+    """What labels count is in double precision, factors in single; so are those of contexts."""
+    X, y = square(200)
+    model = learned(alone(), X, y)
+    order = [model.labels.index(label) for label in y]
+    ages = np.arange(len(y) - 1, -1, -1)
+    for s, memory in enumerate((30, 300, 3000, 100_000)):
+        wanted = np.bincount(order, np.exp(-ages / memory))
+        assert np.allclose(part_of(model)["labels"][:, s], wanted, rtol=1e-5)
+    # a single count, once more after some rows
+    for n in (1, 5, 77, 400):
+        model = alone()
+        for _ in range(20):
+            model.learn_one({"a": 1.0}, 0)
+        model.learn_one({"a": None}, 1)
+        for _ in range(n - 1):
+            model.learn_one({"a": 1.0}, 0)
+        model.learn_one({"a": None}, 1)
+        counts = part_of(model)["counts"]
+        found = counts["counts"][counts["records"]["labels"] == 2][0, 1]
+        for count, memory in zip(found, (30, 300, 3000, 100_000), strict=True):
+            assert count - 1 == pytest.approx(math.exp(-n / memory), abs=1e-6)
+
+
+def test_evidence_is_a_logarithm():
+    """One context and two labels: its weights, times logs, are what moves the score."""
+    model = alone()
+    for i in range(64):
+        model.learn_one({"a": 1.0}, int(i % 7 == 0))
+    state = part_of(model)
+    weights, labels = state["weights"][0, 0].astype(float), state["labels"]
+    counts = state["counts"]["counts"][0].astype(float)
+    ages = state["rows"] - int(state["counts"]["records"]["last"][0])
+    counts *= np.exp([-ages / memory for memory in (30, 300, 3000, 100_000)])
+    scales = (labels.sum(axis=0) + 1.0) / (labels + 0.5)
+    scores = -np.log(scales[:, 0]) + np.log1p(counts * scales) @ weights
+    odds = np.exp(scores - scores.max())
+    assert member_said(model, {"a": 1.0}) == pytest.approx(odds / odds.sum(), abs=1e-6)
+
+
+def test_contributions_sum_to_the_prediction():
+    model = alone()
+    for x, y in odd_rows(300):
+        model.learn_one(x, y)
+    for x, _ in odd_rows(20):
+        for label in model.labels:
+            made_of = model.contributions_one(x, label)
+            said = model.predict_proba_one(x)[label]
+            assert made_of["score"] == pytest.approx(said, abs=1e-9)
+            parts = made_of["bias"] + sum(made_of["features"].values())
+            assert parts == pytest.approx(said, abs=1e-9)
+
+
+def pairs(n, seed=0):
+    """A label that two columns of many values say together, and neither by itself."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(12, size=(n, 4)).astype(float)
+    return X, ((X[:, 0] * 5 + X[:, 1] * 7) % 12 % 2).astype(int).tolist()
+
+
+def test_a_pair_of_columns_is_found():
+    X, y = pairs(2500)
+    # which of the values are even goes at random: no threshold helps
+    permuted = np.random.default_rng(3).permutation(12)
+    X[:, :2] = permuted[X[:, :2].astype(int)]
+    model = alone()
+    other = ForestClassifier(members=("model",))
+    rows = as_dicts(1.0 + X)
+    accuracy = [prequential_accuracy(each, rows, y) for each in (model, other)]
+    assert accuracy[0] > 0.85
+    assert accuracy[0] > accuracy[1] + 0.15
+    importances = model.feature_importances()
+    assert sum(importances.values()) == pytest.approx(1.0)
+    assert set(list(importances)[:2]) == {0, 1}
+
+
+def test_a_rule_that_changes_is_followed():
+    rng = np.random.default_rng(0)
+    X = 1.0 + rng.integers(6, size=(1800, 3)).astype(float)
+    y = [int((X[i, i // 300 % 3] > 3.5) ^ (i // 900)) for i in range(len(X))]
+    assert prequential_accuracy(alone(), as_dicts(X), y) > 0.8

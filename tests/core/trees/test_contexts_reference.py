@@ -1,0 +1,128 @@
+"""A mixture of contexts against a plain reference: the same fields, cuts, counts and answers."""
+
+import numpy as np
+import pytest
+from reference.contexts import MOST_CUTS, ReferenceContexts
+from support.contexts import alone, member_said, part_of
+
+from streamtree._core.stream.features import Category
+
+# what is computed in single precision, some ten thousand times after each other
+CLOSE = 1e-4
+# a sum of numbers in single precision, as of probabilities
+SAID_CLOSE = 2e-5
+
+
+def stream(concept, n, n_labels, seed=0):
+    """Dicts and labels: two columns go together; and what the concept names."""
+    rng = np.random.default_rng(seed)
+    rows, labels = [], []
+    for i in range(n):
+        a, b = rng.normal(size=2)
+        x = {"a": a, "b": b, "few": 1.0 + rng.integers(5), "one": 3.0}
+        label = int(2.5 * abs(a + 2 * (b > 0))) + int(x["few"])
+        if "kinds" in concept:
+            # one of many categories, and one that has few
+            x |= {"kind": f"k{rng.integers(40)}", "shape": f"s{rng.integers(5)}"}
+            label += x["shape"] in ("s1", "s3")
+        if "gaps" in concept and i > 20:
+            # until zeros are listed, what is missing counts as zero
+            for name in [name for name in x if rng.random() < 0.15]:
+                del x[name]
+        if "late" in concept and i > 100:
+            x["late"] = rng.gamma(2.0)
+        if "scale" in concept and i > 380:
+            x |= {name: 1.0 + 0.05 * x[name] for name in ("a", "b") if name in x}
+        rows.append({
+            name: cell if isinstance(cell, str) else float(np.float32(cell))
+            for name, cell in x.items()
+        })  # fmt: skip
+        labels.append(label % (n_labels if "labels" not in concept or i > 150 else 2))
+    return rows, labels
+
+
+def cells(x):
+    """A row as the reference reads it."""
+    return {
+        name: Category(name, cell) if isinstance(cell, str) else np.float32(cell)
+        for name, cell in x.items()
+    }
+
+
+def compare_fields(state, names, reference):
+    fields, places = state["fields"], state["fields"]["fields"]
+    assert len(places) == len(reference.fields)
+    for record, cuts, field in zip(places, fields["cuts"], reference.fields, strict=True):
+        name = names[record["column"]]
+        assert (name.name if field.is_feature else name) == field.name
+        assert record["is_feature"] == field.is_feature
+        assert record["n_changes"] == field.n_changes
+        assert cuts[: record["n_cuts"]].tolist() == field.cuts
+        assert (cuts[record["n_cuts"]:] == np.finfo(np.float32).max).all()
+        assert len(cuts) == MOST_CUTS + 1
+    assert fields["sampled"] == reference.block
+    assert fields["has_cut"] == reference.has_cut
+    assert fields["most_pairs"] == reference.most_pairs
+
+
+def compare_counts(state, reference):
+    """All records, slot by slot."""
+    counts, slots = state["counts"], reference.table.slots
+    assert (counts["slots"], counts["places"]) == (len(slots), reference.table.n_places)
+    taken = [slot for slot, record in enumerate(slots) if record is not None]
+    assert counts["records"]["slot"].tolist() == taken
+    for record, numbers in zip(counts["records"], counts["counts"], strict=True):
+        other = slots[record["slot"]]
+        assert (record["key"], record["last"]) == (other.key, other.last)
+        assert record["labels"] == sum(1 << label for label in other.labels)
+        wanted = other.counts[: counts["places"]]
+        assert np.allclose(numbers, wanted, rtol=CLOSE, atol=CLOSE)
+    n = len(state["labels"])
+    assert np.allclose(state["labels"], reference.labels[:n], rtol=CLOSE)
+    assert not reference.labels[n:].any()
+
+
+def compare_weights(state, reference):
+    wanted = [reference.weights[name] for _, name in reference.contexts]
+    assert len(state["weights"]) == len(wanted)
+    for found, weights in zip(state["weights"], wanted, strict=True):
+        assert np.allclose(found[0], weights.weights, rtol=CLOSE, atol=CLOSE)
+        assert np.allclose(found[1], weights.squares, rtol=CLOSE, atol=CLOSE)
+
+
+CASES = [
+    ("plain", 360, 2),
+    ("gaps", 350, 3),
+    ("gaps kinds late", 360, 5),
+    ("scale weights", 600, 2),
+    ("late labels weights", 350, 6),
+    # fewer pairs
+    ("kinds labels", 350, 16),
+]
+
+
+@pytest.mark.parametrize(("concept", "n", "n_labels"), CASES)
+def test_it_says_what_the_reference_says(concept, n, n_labels):
+    rows, labels = stream(concept, n, n_labels)
+    weights = np.ones(n)
+    if "weights" in concept:
+        weights = np.random.default_rng(1).gamma(0.3, 6.0, size=n)
+        assert weights.max() > 10
+    model, reference, order = alone(), ReferenceContexts(), {}
+    for i, (x, y, w) in enumerate(zip(rows, labels, weights.tolist(), strict=True)):
+        row = cells(x)
+        if i:
+            wanted = reference.predict(row, len(order))
+            assert np.abs(member_said(model, x) - wanted).max() < SAID_CLOSE, i
+        model.learn_one(x, y, w=w)
+        label = order.setdefault(y, len(order))
+        reference.learn(row, label, w, len(order))
+        if i % 80 in (15, 79) or i == n - 1:
+            state = part_of(model)
+            assert state["rows"] == reference.rows
+            compare_fields(state, model.snapshot()["features"], reference)
+            compare_counts(state, reference)
+            compare_weights(state, reference)
+    assert len(order) > 0.8 * n_labels
+    most = max(field.n_changes for field in reference.fields)
+    assert most > 1 or "scale" not in concept
