@@ -12,8 +12,9 @@ from reference.extratree import MASK, name_hash
 from reference.lomtree import splitmix64
 from streamtree._core.stream.features import Category
 
-MOST_FIELDS, MOST_LABELS, MOST_PAIRS, FEW_PAIRS, MANY_LABELS = 64, 32, 48, 18, 12
-BEFORE_FIELDS, FIRST_BLOCK, BLOCK, LEAST_VALUES = 16, 64, 256, 16
+MOST_FIELDS, MOST_LABELS, MOST_PAIRS, FEW_PAIRS, MANY_LABELS = 64, 32, 45, 15, 12
+PAIRS_A_TRIPLE, MOST_AFTER = 5, 6
+BEFORE_FIELDS, FIRST_CUT, BLOCK, TURN, LEAST_VALUES = 16, 64, 256, 4, 16
 BINS, MOST_EXACT, MOST_CUTS = 16, 32, 63
 PROBES, FIRST_SLOTS, LEAST_SLOTS, GROWTH, MOST_BYTES = 4, 1024, 64, 4, 2**22
 RATES = np.array([1 / 30, 1 / 300, 1 / 3000, 1 / 100_000])
@@ -53,7 +54,7 @@ class Field:
         self.name, self.is_feature = name, is_feature
         self.hash = name_hash(name) if is_feature else hash_of(name)
         self.place = splitmix64(self.hash + 1)
-        self.cuts, self.n_changes, self.block = [], 0, []
+        self.cuts, self.n_changes, self.block = [], 0, []  # the block ends with the last rows
 
     def code(self, cell, categories):
         """The hash of the bin, or of the category if it is known."""
@@ -66,8 +67,7 @@ class Field:
 
     def look(self):
         """Cut anew where a bin is too large, and cuts become much better."""
-        values = np.sort([cell for cell in self.block if cell is not None])
-        self.block = []
+        values = np.sort([cell for cell in self.block[-BLOCK:] if cell is not None])
         if self.is_feature or len(values) < LEAST_VALUES:
             return
         crowd = largest(values, self.cuts)
@@ -96,7 +96,7 @@ class Table:
 
     def place_of(self, key, row):
         """The slot of a record, or the one that it is to take."""
-        near = [(key + i) % len(self.slots) for i in range(PROBES)]
+        near = [((key >> 1) + i) % len(self.slots) for i in range(PROBES)]
         for slot in near:
             if self.slots[slot] is None or self.slots[slot].key == key:
                 return slot
@@ -139,7 +139,7 @@ class Weights:
 
 class ReferenceContexts:
     def __init__(self):
-        self.rows, self.block, self.has_cut, self.most_pairs = 0, 0, False, 0
+        self.rows, self.seen, self.most_pairs, self.last = 0, 0, 0, [-1, -1]
         self.columns = {}  # by name or category: the rows before it came, and those that had it
         self.fields, self.contexts = [], []  # a context is its fields and its name
         self.table, self.weights = Table(), {}  # of weights by the name of a context
@@ -150,6 +150,10 @@ class ReferenceContexts:
     def keys(self, row):
         """The hashes of the contexts that a row is in."""
         codes = [field.code(row.get(field.name), self.columns) for field in self.fields]
+        word = 0
+        for label in self.last:
+            word = splitmix64(word + label + 2)
+            codes.append(word)
         sums = [sum(codes[f] for f in fields) & MASK for fields, _ in self.contexts]
         return [splitmix64(word) >> 32 | 1 for word in sums]
 
@@ -195,6 +199,7 @@ class ReferenceContexts:
         self.labels *= np.exp(-RATES)
         self.labels[label] += weight
         self.rows += 1
+        self.last = [label, self.last[0]]
         self.push(row, n)
 
     def move(self, evidence, label, weight, n):
@@ -223,20 +228,26 @@ class ReferenceContexts:
     # ----------------------------------------------------------------- fields and contexts
 
     def push(self, row, n):
-        """Keep what a row has of the fields; look at a block of rows once it is complete."""
+        """Keep what a row has of the fields; columns take turns to be cut anew."""
+        place = self.seen % BLOCK
         for field in self.fields:
             field.block.append(row.get(field.name))
-        self.block += 1
-        size = BLOCK if self.has_cut else FIRST_BLOCK
-        if self.block < (size if self.fields else BEFORE_FIELDS):
+        self.seen += 1
+        for f, field in enumerate(self.fields):
+            if self.seen == FIRST_CUT or self.seen > BLOCK and place == TURN * f:
+                field.look()
+        if self.seen < BEFORE_FIELDS or self.fields and self.seen % BLOCK:
             return
-        for field in self.fields:
-            field.look()
-        self.block, self.has_cut = 0, bool(self.fields)
         known = {(field.hash, field.is_feature): field for field in self.fields}
+        names = list(known)
         self.fields = [known.get((field.hash, field.is_feature), field) for field in self.found()]
-        self.most_pairs = FEW_PAIRS if n > MANY_LABELS else MOST_PAIRS
-        self.choose()
+        pairs = FEW_PAIRS if n > MANY_LABELS else MOST_PAIRS
+        are_others = names != [(field.hash, field.is_feature) for field in self.fields]
+        if are_others or pairs != self.most_pairs:
+            self.most_pairs, self.seen = pairs, 0
+            for field in self.fields:
+                field.block = []
+            self.choose()
 
     def found(self):
         """Numbers and features that are not rare, in the order of the hashes of their names."""
@@ -257,15 +268,19 @@ class ReferenceContexts:
             for pair in itertools.combinations(range(len(places)), 2)
         ]
         pairs = sorted(pairs, key=lambda pair: pair[1])[: self.most_pairs]
-        triples = []
-        for pair, name in pairs[: self.most_pairs // 3] if len(places) > 2 else ():
+        triples = {}
+        for pair, _ in pairs[: self.most_pairs // PAIRS_A_TRIPLE]:
             others = [
-                (splitmix64(name + places[f] & MASK), f)
+                (splitmix64(sum(places[g] for g in (*pair, f)) & MASK), f)
                 for f in range(len(places)) if f not in pair
             ]  # fmt: skip
-            word, third = max(others)
-            triples.append(((*pair, third), word))
-        self.contexts = singles + pairs + triples
+            if others:
+                word, third = max(others)
+                triples.setdefault(word, (*pair, third))
+        end = len(places)
+        after = [((end,), splitmix64(0)), ((end + 1,), splitmix64(1))] if places else []
+        after += [((end, f), splitmix64(place)) for f, place in enumerate(places[:MOST_AFTER])]
+        self.contexts = singles + pairs + [(triples[word], word) for word in triples] + after
         first = FIRST_WEIGHT / np.sqrt(max(len(self.contexts), 1) * len(RATES))
         self.weights = {
             name: self.weights.get(name) or Weights(first) for _, name in self.contexts

@@ -91,6 +91,11 @@ def test_values_at_the_bounds_of_single_precision():
     model._core.check_state(model.snapshot())
 
 
+def n_contexts_of(model):
+    """How many contexts there are: those that have a weight, as every new one has."""
+    return int(part_of(model)["weights"][:, 0].any(axis=1).sum())
+
+
 # ---------------------------------------------------------------------------------- the same bits
 
 
@@ -175,8 +180,8 @@ DAMAGES = [
     *[changed("fields", "cuts", value, (0, 0)) for value in (np.nan, np.inf)],
     changed("fields", "cuts", np.zeros((3, 63), np.float32)),
     *[changed("fields", "sample", value, (0, 0)) for value in (np.inf, -np.inf)],
-    *[changed("fields", "sampled", value) for value in (-1, 0, 256, 10**9, 1.0)],
-    *[changed("fields", "has_cut", value) for value in (2, None)],
+    *[changed("fields", "seen", value) for value in (-1, 0, 256, 10**9, 1.0)],
+    *[changed("fields", "last", value, 0) for value in (-2, 3)],
     *[changed("fields", "most_pairs", value) for value in (-1, 0, 49)],
     *[changed("counts", "records", value, 0, "slot") for value in (-1, 10**6)],
     changed("counts", "records", 1023, 0, "slot"),
@@ -265,10 +270,10 @@ def test_of_many_labels_it_says_nothing():
 @MANY_LABELS
 def test_of_more_than_twelve_labels_there_are_fewer_pairs():
     X = np.random.default_rng(0).normal(size=(800, 12))
-    for n_labels, n_contexts in ((12, 12 + 48 + 16), (13, 12 + 18 + 6)):
+    for n_labels, n_contexts in ((12, 12 + 45 + 9 + 8), (13, 12 + 15 + 3 + 8)):
         model = alone()
         model.learn_many(X, np.arange(800) % n_labels)
-        assert len(part_of(model)["weights"]) == n_contexts
+        assert n_contexts_of(model) in range(n_contexts - 2, n_contexts + 1)
 
 
 def test_of_many_columns_some_are_looked_at():
@@ -283,7 +288,7 @@ def test_of_many_columns_some_are_looked_at():
         state = model.snapshot()
         columns = part_of(model)["fields"]["fields"]["column"]
         chosen.append([state["features"][column] for column in columns])
-        assert len(part_of(model)["weights"]) == 128
+        assert n_contexts_of(model) in range(122, 127)
     assert chosen[0] == chosen[1]
     assert len(set(chosen[0])) == 64
 
@@ -337,18 +342,18 @@ def test_where_slots_become_fewer_the_oldest_go():
         if key not in there
     ])  # fmt: skip
     # where each of them lay or could lie, another came later; but for what the last row drove out
-    near = last[(lost[:, :1] + np.arange(4)) % 32768].max(axis=1)
+    near = last[((lost[:, :1] >> 1) + np.arange(4)) % 32768].max(axis=1)
     assert len(lost) > 1000
     assert np.sum(near < lost[:, 1]) < 40
 
 
-def test_two_contexts_of_one_hash_share_a_record(model_of_two):
-    """Three columns have one triple, which is there three times."""
+def test_three_columns_have_one_triple(model_of_two):
+    """Each pair would make the same one."""
     state = part_of(model_of_two)
-    assert len(state["weights"]) == 3 + 3 + 3
+    assert n_contexts_of(model_of_two) == 3 + 3 + 1 + 2 + 3
     newest = state["counts"]["counts"][state["counts"]["records"]["last"] == 249].sum(axis=1)
     assert (newest[:, 3] >= 1.0).all()
-    assert len(newest) == 7
+    assert len(newest) == 12
 
 
 # ------------------------------------------------------------------------------- what is observed
@@ -373,25 +378,22 @@ def test_counts_fade_as_powers_of_e_do():
             model.learn_one({"a": 1.0}, 0)
         model.learn_one({"a": None}, 1)
         counts = part_of(model)["counts"]
-        found = counts["counts"][counts["records"]["labels"] == 2][0, 1]
-        for count, memory in zip(found, (30, 300, 3000, 100_000), strict=True):
+        found = counts["counts"][counts["records"]["labels"] == 2][:, 1]
+        # of the context that came twice
+        twice = found[found[:, 3] > 1.5]
+        assert len(twice)
+        for count, memory in zip(twice[0], (30, 300, 3000, 100_000), strict=True):
             assert count - 1 == pytest.approx(math.exp(-n / memory), abs=1e-6)
 
 
-def test_evidence_is_a_logarithm():
-    """One context and two labels: its weights, times logs, are what moves the score."""
-    model = alone()
-    for i in range(64):
-        model.learn_one({"a": 1.0}, int(i % 7 == 0))
-    state = part_of(model)
-    weights, labels = state["weights"][0, 0].astype(float), state["labels"]
-    counts = state["counts"]["counts"][0].astype(float)
-    ages = state["rows"] - int(state["counts"]["records"]["last"][0])
-    counts *= np.exp([-ages / memory for memory in (30, 300, 3000, 100_000)])
-    scales = (labels.sum(axis=0) + 1.0) / (labels + 0.5)
-    scores = -np.log(scales[:, 0]) + np.log1p(counts * scales) @ weights
-    odds = np.exp(scores - scores.max())
-    assert member_said(model, {"a": 1.0}) == pytest.approx(odds / odds.sum(), abs=1e-6)
+def test_labels_that_follow_each_other_are_known_from_the_last_ones():
+    model, right = alone(), 0
+    for i in range(800):
+        # what comes after 0 depends on what was before it
+        label = (0, 1, 0, 2)[i % 4]
+        right += i >= 400 and model.predict_one({"a": 1.0}) == label
+        model.learn_one({"a": 1.0}, label)
+    assert right == 400
 
 
 def test_contributions_sum_to_the_prediction():

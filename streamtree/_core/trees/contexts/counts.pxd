@@ -11,7 +11,7 @@ cdef enum:
 
 cdef struct Record:
     # behind it lie the counts: by label, then by speed
-    uint32_t key        # of the context; 0: the slot is free
+    uint32_t key        # of the context, an odd number; 0: the slot is free
     uint32_t last       # the number of the row that came with it last
     uint32_t labels     # those that came with it, by bit
     uint32_t unused

@@ -68,7 +68,7 @@ cdef class ContextCounts:
         cdef uint32_t mask = <uint32_t> self.n_slots - 1, i
         cdef Record* record
         for i in range(PROBES if self.n_slots else 0):
-            record = self.at((key + i) & mask)
+            record = self.at(((key >> 1) + i) & mask)
             if record.key == key:
                 return record
             if record.key == 0:
@@ -84,7 +84,7 @@ cdef class ContextCounts:
         cdef Record* record
         cdef Record* oldest = NULL
         for i in range(PROBES):
-            record = self.at((key + i) & mask)
+            record = self.at(((key >> 1) + i) & mask)
             if record.key == key:
                 return record
             if record.key == 0:

@@ -258,7 +258,8 @@ cdef class ContextFields:
                               FieldsOf* list) noexcept nogil:
         """All fields alone, some pairs and triples, and those with last labels; how many."""
         cdef FieldsOf one
-        cdef int32_t f, g, h, i, m = n, end
+        cdef int32_t f, g, h, i, m = n, first
+        cdef bint is_new
         for f in range(n):
             list[f] = FieldsOf([f, -1, -1], found[f].rank)
             for g in range(f):
@@ -274,17 +275,21 @@ cdef class ContextFields:
                 list[i] = one
                 m += 1
         # a pair and one field more
-        end = min(m, n + self.most_pairs // PAIRS_A_TRIPLE) if n > 2 else n
-        for i in range(n, end):
+        first = m
+        for i in range(n, min(m, n + self.most_pairs // PAIRS_A_TRIPLE)):
             list[m].name = 0
             for f in range(n):
-                one = FieldsOf(
-                    [list[i].fields[0], list[i].fields[1], f],
-                    splitmix64(list[i].name + found[f].rank),
-                )
-                if f != one.fields[0] and f != one.fields[1] and one.name > list[m].name:
+                one = FieldsOf([list[i].fields[0], list[i].fields[1], f], 0)
+                if f != one.fields[0] and f != one.fields[1]:
+                    one.name = splitmix64(
+                        found[one.fields[0]].rank + found[one.fields[1]].rank + found[f].rank
+                    )
+                if one.name > list[m].name:
                     list[m] = one
-            m += 1
+            is_new = list[m].name != 0
+            for h in range(first, m):
+                is_new = is_new and list[h].name != list[m].name
+            m += is_new
         for f in range(LAST if n else 0):
             list[m] = FieldsOf([n + f, -1, -1], splitmix64(f))
             m += 1
@@ -364,14 +369,6 @@ cdef class ContextFields:
             if self.seen and found[f].group < 0:
                 memcpy(&self.sample[f * BLOCK], &values[f, 0], values.shape[1] * sizeof(float))
         return 0
-
-
-def contexts_of(state):
-    """How many contexts there are."""
-    n = len(state["fields"])
-    pairs = min(n * (n - 1) // 2, state["most_pairs"])
-    triples = min(pairs, state["most_pairs"] // PAIRS_A_TRIPLE) if n > 2 else 0
-    return n + pairs + triples + (LAST + min(n, MOST_AFTER) if n else 0)
 
 
 def check_fields(state, n_columns, n_labels):

@@ -30,7 +30,7 @@ import numpy as np
 
 from streamtree._core.store.state import check_counts, check_finite, require
 from streamtree._core.trees.contexts.counts import check_counts_of_contexts
-from streamtree._core.trees.contexts.fields import check_fields, contexts_of
+from streamtree._core.trees.contexts.fields import check_fields
 
 cdef extern from "../../kernels/evidence.h" nogil:
     void say_all "streamtree_say_all"(
@@ -149,7 +149,7 @@ cdef class ContextTree(Tree):
         mixed.n_labels, mixed.rows = n, self.rows
         self.fields.keys_of(row, mixed.keys)
         for i in range(n_contexts if self.counts.n_slots else 0):
-            prefetch(self.counts.at(mixed.keys[i] & mask))
+            prefetch(self.counts.at(mixed.keys[i] >> 1 & mask))
         self._scales(n, scales, mixed.shares)
         memset(sums, 0, n * SPEEDS * sizeof(float))
         for i in range(n_contexts):
@@ -338,10 +338,10 @@ cdef class ContextTree(Tree):
     # ------------------------------------------------------------------------------ state
 
     cdef dict state(self):
-        cdef int32_t i, s, n = self.fields.n_contexts
-        weights = np.zeros((n, 2, SPEEDS), dtype=np.float32)
+        cdef int32_t i, s, n
+        weights = np.zeros((MOST_CONTEXTS, 2, SPEEDS), dtype=np.float32)
         cdef float[:, :, ::1] view = weights
-        for i in range(n):
+        for i in range(self.fields.n_contexts):
             for s in range(SPEEDS):
                 view[i, 0, s] = self.weights[i].weights[s]
                 view[i, 1, s] = self.weights[i].squares[s]
@@ -381,8 +381,7 @@ cdef class ContextTree(Tree):
         check_counts(state["rows"])
         check_fields(state["fields"], n_columns, n_outputs)
         check_counts_of_contexts(state["counts"], n_outputs)
-        n = contexts_of(state["fields"])
-        require(weights.shape == (n, 2, SPEEDS), "the weights of contexts")
+        require(weights.shape == (MOST_CONTEXTS, 2, SPEEDS), "the weights of contexts")
         require((np.abs(weights[:, 0]) <= MOST_WEIGHT).all(), "the weights of contexts")
         require((np.isfinite(weights) & (weights[:, 1:] >= 0)).all(), "the weights of contexts")
         require(labels.shape == (min(n_outputs, MOST_LABELS), SPEEDS), "the counts of labels")
