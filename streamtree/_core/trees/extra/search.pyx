@@ -191,9 +191,18 @@ cdef class SplitSearch:
                 self.labels[place] = label
                 self.weights[place] = 0.0
                 self.n_labels += 1
-            self.weights[place] += self.row_weights[i]
             self.row_labels[i] = place
         self.is_pure = self.n_labels < 2
+        if self.is_weighted:
+            for i in range(n):
+                self.weights[self.row_labels[i]] += self.row_weights[i]
+            return
+        # whole numbers, for which no row waits long for another
+        for i in range(n):
+            self.counts[self.row_labels[i]] += 1
+        for i in range(self.n_labels):
+            self.weights[i] += self.counts[i]
+            self.counts[i] = 0
 
     cdef int32_t _place_of(self, int32_t label) noexcept nogil:
         """The place of a label among those that were met, -1 if it was not."""
