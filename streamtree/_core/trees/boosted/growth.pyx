@@ -51,6 +51,8 @@ cdef enum:
     ROW = 6
     LEVELS = 6
     STEP = 64
+    # that are compared at a time
+    FEW_BINS = 16
     # hashes of a column's categories that are tried
     SALTS = 32
 
@@ -578,7 +580,7 @@ cdef class BoostedGrowth:
     cdef void _try_thresholds(self, const Bin* found, int32_t j, const Side* whole, Sums* of,
                               Split* best) noexcept nogil:
         """Compare all thresholds of a column; what is missing goes to either side."""
-        cdef int32_t i, side, n = self.columns[self.chosen[j].column].n_cuts + 1
+        cdef int32_t i, end, side, n = self.columns[self.chosen[j].column].n_cuts + 1
         cdef double before = worth(&whole.sum, STRENGTH), gain
         cdef float n_left = 0.0
         for side in range(2 if found[0].n else 1):
@@ -589,13 +591,16 @@ cdef class BoostedGrowth:
             if not is_any_better(of, &whole.sum, STRENGTH, best.gain + before):
                 continue
             narrow(&found[1], n, side * found[0].n, (1 - side) * found[0].n, LEAST_LEAF, of)
-            if not is_any_better(of, &whole.sum, STRENGTH, best.gain + before):
-                continue
-            for i in range(of.first, of.end):
-                gain = gain_of(&of.sums[i], &whole.sum, before, STRENGTH, best.gain)
-                if gain > best.gain:
-                    best.gain, best.field, best.place = gain, self.chosen[j].column, i + 1
-                    best.missing_right = side == 0
+            end, of.end = of.end, of.first
+            while of.end < end:
+                of.first, of.end = of.end, min(of.end + <int32_t> FEW_BINS, end)
+                if not is_any_better(of, &whole.sum, STRENGTH, best.gain + before):
+                    continue
+                for i in range(of.first, of.end):
+                    gain = gain_of(&of.sums[i], &whole.sum, before, STRENGTH, best.gain)
+                    if gain > best.gain:
+                        best.gain, best.field, best.place = gain, self.chosen[j].column, i + 1
+                        best.missing_right = side == 0
         if found[0].n == 0 and best.gain > 0.0 and best.field == self.chosen[j].column:
             # what no row has goes where most do
             for i in range(1, best.place + 1):
