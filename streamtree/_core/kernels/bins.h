@@ -3,11 +3,21 @@
 #ifndef STREAMTREE_BINS_H
 #define STREAMTREE_BINS_H
 
+#include <math.h>
 #include <stdint.h>
 
+#include "additive.h"
 #include "clones.h"
 
-enum { STREAMTREE_BINS = 64 };
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+enum {
+    STREAMTREE_BINS = 64,
+    /* columns that are looked at side by side */
+    STREAMTREE_ABREAST = 4
+};
 
 /* A column that is looked at, and where its bins begin. */
 typedef struct {
@@ -24,10 +34,6 @@ typedef struct {
     float slope, weight;
 } streamtree_aim;
 
-#if defined(__GNUC__)
-typedef float streamtree_bin_lanes __attribute__((vector_size(16), aligned(4), may_alias));
-#endif
-
 /* The bin of a value: one more than there are cuts below it, 0 for what is missing. Of the
    STREAMTREE_BINS cuts those behind the first n are above all; no jump is random. */
 static inline int32_t streamtree_bin_of(float value, const float *cuts, int32_t n)
@@ -38,27 +44,52 @@ static inline int32_t streamtree_bin_of(float value, const float *cuts, int32_t 
     return value == value ? 1 + (below < n ? below : n) : 0;
 }
 
-/* Add n rows to the bins of some columns; `bins` has them by row, `stride` columns each. */
+#if defined(STREAMTREE_VECTORS)
+typedef streamtree_four streamtree_lanes;
+static inline void streamtree_add_to(streamtree_bin *bin, streamtree_lanes one)
+{
+    *(streamtree_four *) bin += one;
+}
+#else
+typedef streamtree_bin streamtree_lanes;
+static inline void streamtree_add_to(streamtree_bin *bin, streamtree_lanes one)
+{
+    bin->slope += one.slope;
+    bin->weight += one.weight;
+    bin->n += one.n;
+}
+#endif
+
+/* Add n rows to the bins of some columns; `bins` has them by row, `stride` columns each. Some rows
+   at a time, in their order: where a column lies is looked up once for all of them. */
 static inline void streamtree_gather(
     const uint8_t *bins, int64_t stride, const int32_t *rows, int32_t n,
     const streamtree_binned *columns, int32_t n_columns, const streamtree_aim *aims,
     streamtree_bin *found)
 {
-    for (int32_t i = 0; i < n; i++) {
-        const uint8_t *row = bins + rows[i] * stride;
-        const streamtree_aim aim = aims[rows[i]];
-#if defined(__GNUC__)
-        const streamtree_bin_lanes one = {aim.slope, aim.weight, 1.0f, 0.0f};
-        for (int32_t j = 0; j < n_columns; j++)
-            *(streamtree_bin_lanes *) &found[columns[j].first + row[columns[j].column]] += one;
-#else
-        for (int32_t j = 0; j < n_columns; j++) {
-            streamtree_bin *here = &found[columns[j].first + row[columns[j].column]];
-            here->slope += aim.slope;
-            here->weight += aim.weight;
-            here->n += 1.0f;
+    for (int32_t first = 0; first < n; first += STREAMTREE_ABREAST) {
+        const uint8_t *here[STREAMTREE_ABREAST];
+        streamtree_lanes ones[STREAMTREE_ABREAST];
+        const int32_t left = n - first;
+        for (int32_t k = 0; k < STREAMTREE_ABREAST; k++) {
+            const int32_t row = rows[first + (k < left ? k : 0)];
+            const streamtree_lanes one = {aims[row].slope, aims[row].weight, 1.0f, 0.0f};
+            here[k] = bins + row * stride;
+            ones[k] = one;
         }
-#endif
+        if (left < STREAMTREE_ABREAST) {
+            for (int32_t k = 0; k < left; k++)
+                for (int32_t j = 0; j < n_columns; j++)
+                    streamtree_add_to(
+                        found + columns[j].first + here[k][columns[j].column], ones[k]);
+            break;
+        }
+        for (int32_t j = 0; j < n_columns; j++) {
+            const int64_t column = columns[j].column;
+            streamtree_bin *of_column = found + columns[j].first;
+            for (int32_t k = 0; k < STREAMTREE_ABREAST; k++)
+                streamtree_add_to(of_column + here[k][column], ones[k]);
+        }
     }
 }
 
@@ -66,6 +97,16 @@ static inline void streamtree_gather(
 static inline void streamtree_take_out(
     streamtree_bin *bins, const streamtree_bin *others, int32_t n)
 {
+#if defined(STREAMTREE_VECTORS)
+    const streamtree_four least = {-HUGE_VALF, 0.0f, -HUGE_VALF, -HUGE_VALF};
+    for (int32_t i = 0; i < n; i++) {
+        const streamtree_four left = *(streamtree_four *) &bins[i] - *(streamtree_four *) &others[i];
+        const streamtree_whole_four is_more = left > 0.0f;
+        const streamtree_whole_four has_rows = {is_more[2], is_more[2], is_more[2], is_more[2]};
+        *(streamtree_whole_four *) &bins[i] =
+            (streamtree_whole_four) left & has_rows & (left > least);
+    }
+#else
     for (int32_t i = 0; i < n; i++) {
         const float left = bins[i].n - others[i].n, is_left = left > 0.0f ? 1.0f : 0.0f;
         const float weight = bins[i].weight - others[i].weight;
@@ -73,36 +114,81 @@ static inline void streamtree_take_out(
         bins[i].weight = is_left * (weight > 0.0f ? weight : 0.0f);
         bins[i].n = left;
     }
+#endif
 }
 
-/* Sums over the first bins, up to each of at most STREAMTREE_BINS. */
+/* Of some rows: the sum of what is to be said of them, that of its curvature. */
 typedef struct {
-    double slope[STREAMTREE_BINS], weight[STREAMTREE_BINS];
-    float n[STREAMTREE_BINS];
+    double slope, weight;
+} streamtree_sum;
+
+/* Sums over the first bins of a column, up to each; rows may be parted after the bins from `first`
+   to before `end`. */
+typedef struct {
+    streamtree_sum sums[STREAMTREE_BINS];
+    int32_t first, end;
 } streamtree_sums;
 
+/* Add up n bins, from what is missing on. */
 static inline void streamtree_add_up(
-    const streamtree_bin *bins, int32_t n, double slope, double weight, float rows,
-    streamtree_sums *sums)
+    const streamtree_bin *bins, int32_t n, const streamtree_bin *missing, streamtree_sums *to)
 {
+    streamtree_sum sum = {missing->slope, missing->weight};
     for (int32_t i = 0; i < n; i++) {
-        sums->slope[i] = slope += bins[i].slope;
-        sums->weight[i] = weight += bins[i].weight;
-        sums->n[i] = rows += bins[i].n;
+        sum.slope += bins[i].slope;
+        sum.weight += bins[i].weight;
+        to->sums[i] = sum;
     }
 }
 
-/* Whether parting rows after one of the bins from `first` to before `end` gains more than it has
-   to: what both sides are worth is compared without dividing. `slope` and `weight` are of all. */
-STREAMTREE_CLONES int streamtree_is_any_better(
-    const streamtree_sums *sums, int32_t first, int32_t end, double slope, double weight,
-    double strength, double worth)
+/* The same without what is missing, of STREAMTREE_ABREAST columns, for every sum waits for the one
+   before. n is the largest number of bins; what lies behind fewer are any others. */
+static inline void streamtree_add_up_abreast(
+    const streamtree_bin *const *bins, int32_t n, streamtree_sums *to)
 {
+#if defined(__SSE2__)
+    __m128d sums[STREAMTREE_ABREAST];
+    for (int32_t k = 0; k < STREAMTREE_ABREAST; k++)
+        sums[k] = _mm_setzero_pd();
+    for (int32_t i = 0; i < n; i++)
+        for (int32_t k = 0; k < STREAMTREE_ABREAST; k++) {
+            sums[k] = _mm_add_pd(sums[k], _mm_cvtps_pd(_mm_loadu_ps(&bins[k][i].slope)));
+            _mm_storeu_pd(&to[k].sums[i].slope, sums[k]);
+        }
+#else
+    const streamtree_bin nothing = {0.0f, 0.0f, 0.0f, 0.0f};
+    for (int32_t k = 0; k < STREAMTREE_ABREAST; k++)
+        streamtree_add_up(bins[k], n, &nothing, &to[k]);
+#endif
+}
+
+/* Leave out the bins after which fewer than `least` rows would be on a side; there are `before` rows
+   before all n bins, and `behind` them. */
+static inline void streamtree_narrow(
+    const streamtree_bin *bins, int32_t n, float before, float behind, float least,
+    streamtree_sums *of)
+{
+    for (of->first = 0; of->first < n; of->first++) {
+        before += bins[of->first].n;
+        if (before >= least)
+            break;
+    }
+    for (of->end = n; of->end > 0 && behind < least; of->end--)
+        behind += bins[of->end - 1].n;
+}
+
+/* Whether parting rows after one of the bins from `first` to before `end` gains more than it has
+   to: what both sides are worth is compared without dividing. `whole` is of all. */
+STREAMTREE_CLONES int streamtree_is_any_better(
+    const streamtree_sums *of, const streamtree_sum *whole, double strength, double worth)
+{
+    const streamtree_sum *sums = of->sums;
+    const double slope = whole->slope, weight = whole->weight;
     int64_t is_better = 0;
-    for (int32_t i = first; i < end; i++) {
-        const double left = sums->slope[i], right = slope - left;
-        const double left_weight = sums->weight[i] + strength;
-        const double rest = weight - sums->weight[i];
+    for (int32_t i = of->first; i < of->end; i++) {
+        const double left = sums[i].slope, right = slope - left;
+        const double left_weight = sums[i].weight + strength;
+        const double rest = weight - sums[i].weight;
         const double right_weight = (rest > 0.0 ? rest : 0.0) + strength;
         is_better |= left * left * right_weight + right * right * left_weight
                      > worth * left_weight * right_weight;
@@ -110,37 +196,106 @@ STREAMTREE_CLONES int streamtree_is_any_better(
     return is_better != 0;
 }
 
-/* The shares of labels, each times its factor, sum to one again. None becomes so small that it
-   could not come back, or that computing with it were slow. n is a multiple of 4. */
-static inline void streamtree_reweigh(float *shares, const float *factors, int32_t n)
+/* Part n rows by the bins of a column that go right, `bins` has those of the column by row. Rows
+   on the left are moved forward, the others go to `right`; returns how many stay. */
+static inline int32_t streamtree_part(
+    const uint8_t *bins, int64_t stride, uint64_t right_bins, const int32_t *rows, int32_t n,
+    int32_t *left, int32_t *right)
 {
-    float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f}, scale;
-    for (int32_t i = 0; i < n; i += 4)
-        for (int32_t j = 0; j < 4; j++) {
-            shares[i + j] *= factors[i + j];
-            sums[j] += shares[i + j];
-        }
-    scale = 1.0f / (sums[0] + sums[1] + (sums[2] + sums[3]));
+    int32_t n_left = 0;
     for (int32_t i = 0; i < n; i++) {
-        const float share = shares[i] * scale;
-        shares[i] = share > 1e-15f ? share : 1e-15f;
+        /* without a jump that is random: it is written to both, and stays in one */
+        const int32_t row = rows[i];
+        right[i - n_left] = row;
+        left[n_left] = row;
+        n_left += ~(right_bins >> bins[row * stride]) & 1;
+    }
+    return n_left;
+}
+
+/* What is to be said of n rows of two labels, by their scores. A curvature that is less than
+   `least` counts as that. */
+static inline void streamtree_aim_at_second(
+    const float *scores, const int32_t *labels, const float *weights, int32_t n, float least,
+    streamtree_aim *aims)
+{
+    for (int32_t i = 0; i < n; i++) {
+        const float small = streamtree_expf(-fabsf(scores[i]));
+        const float share = (float) ((scores[i] >= 0.0f ? 1.0f : small) / (1.0 + small));
+        const double curvature = share * (1.0 - share);
+        aims[i].slope = weights[i] * ((float) (labels[i] == 1) - share);
+        aims[i].weight = (float) (weights[i] * (curvature > least ? curvature : least));
     }
 }
 
-/* Add the shares of a row to sums over rows. */
-static inline void streamtree_add_shares(
-    double *sums, const float *shares, float weight, int32_t n)
+/* Rows of several labels: by row what is said of them, `n_lanes` shares each, a multiple of 4. */
+typedef struct {
+    float *shares;
+    const float *weights;
+    const int32_t *labels;
+    int32_t n_lanes;
+} streamtree_labelled;
+
+/* Add to the sums of a leaf what is to be said of n of its rows, and behind it the curvature. */
+STREAMTREE_CLONES void streamtree_sum_up(
+    const streamtree_labelled *of, const int32_t *rows, int32_t n, double *slopes)
 {
-    for (int32_t i = 0; i < n; i++)
-        sums[i] += weight * shares[i];
+    double *curvatures = slopes + of->n_lanes;
+    for (int32_t i = 0; i < n; i++) {
+        const float *shares = of->shares + (int64_t) rows[i] * of->n_lanes;
+        const float weight = of->weights[rows[i]];
+        for (int32_t k = 0; k < of->n_lanes; k++) {
+            const float part = weight * shares[k];
+            slopes[k] -= part;
+            curvatures[k] += part * (1.0f - shares[k]);
+        }
+        slopes[of->labels[rows[i]]] += weight;
+    }
 }
 
-/* Add share times what is left to one. */
-static inline void streamtree_add_variances(
-    double *sums, const float *shares, float weight, int32_t n)
+/* Add to sums over rows how wrong is what is said of a row. */
+static inline void streamtree_miss(
+    const streamtree_labelled *of, int32_t row, double *missed)
 {
-    for (int32_t i = 0; i < n; i++)
-        sums[i] += weight * shares[i] * (1.0f - shares[i]);
+    const float *shares = of->shares + (int64_t) row * of->n_lanes;
+    const float weight = of->weights[row];
+    const int32_t label = of->labels[row];
+    for (int32_t k = 0; k < of->n_lanes; k++)
+        missed[k] += weight * shares[k];
+    /* the share of the label was counted in place of the rest */
+    missed[label] += weight * (1.0 - 2.0 * shares[label]);
+}
+
+/* The shares of n rows, each times the factor of its label, sum to one again; see how wrong they
+   are then. None becomes so small that it could not come back, or that computing with it were
+   slow. */
+STREAMTREE_CLONES void streamtree_reweigh(
+    const streamtree_labelled *of, const int32_t *rows, int32_t n, const float *factors,
+    double *missed)
+{
+    for (int32_t i = 0; i < n; i++) {
+        float *shares = of->shares + (int64_t) rows[i] * of->n_lanes;
+        float sums[4] = {0.0f, 0.0f, 0.0f, 0.0f}, scale;
+#if defined(STREAMTREE_VECTORS)
+        streamtree_four four = {0.0f, 0.0f, 0.0f, 0.0f};
+        for (int32_t k = 0; k < of->n_lanes; k += 4) {
+            *(streamtree_four *) &shares[k] *= *(const streamtree_four *) &factors[k];
+            four += *(streamtree_four *) &shares[k];
+        }
+        memcpy(sums, &four, sizeof sums);
+#else
+        for (int32_t k = 0; k < of->n_lanes; k++) {
+            shares[k] *= factors[k];
+            sums[k % 4] += shares[k];
+        }
+#endif
+        scale = 1.0f / (sums[0] + sums[1] + (sums[2] + sums[3]));
+        for (int32_t k = 0; k < of->n_lanes; k++) {
+            const float share = shares[k] * scale;
+            shares[k] = share > 1e-15f ? share : 1e-15f;
+        }
+        streamtree_miss(of, rows[i], missed);
+    }
 }
 
 #endif

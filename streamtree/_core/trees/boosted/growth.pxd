@@ -28,6 +28,7 @@ cpdef enum Step:
 cdef extern from "../../kernels/bins.h" nogil:
     enum:
         BINS "STREAMTREE_BINS"      # of a column; the first for what is missing
+        ABREAST "STREAMTREE_ABREAST"
     ctypedef struct Bin "streamtree_bin":
         float slope
         float weight
@@ -35,10 +36,13 @@ cdef extern from "../../kernels/bins.h" nogil:
     ctypedef struct Binned "streamtree_binned":
         int32_t column
         int32_t first
+    ctypedef struct Sum "streamtree_sum":
+        double slope
+        double weight
     ctypedef struct Sums "streamtree_sums":
-        double* slope
-        double* weight
-        float* n
+        Sum* sums
+        int32_t first
+        int32_t end
     ctypedef struct Aim "streamtree_aim":
         float slope
         float weight
@@ -47,23 +51,34 @@ cdef extern from "../../kernels/bins.h" nogil:
         const uint8_t* bins, int64_t stride, const int32_t* rows, int32_t n,
         const Binned* columns, int32_t n_columns, const Aim* aims, Bin* found)
     void take_out "streamtree_take_out"(Bin* bins, const Bin* others, int32_t n)
-    void add_up "streamtree_add_up"(
-        const Bin* bins, int32_t n, double slope, double weight, float rows, Sums* sums)
+    void add_up "streamtree_add_up"(const Bin* bins, int32_t n, const Bin* missing, Sums* to)
+    void add_up_abreast "streamtree_add_up_abreast"(
+        const Bin* const* bins, int32_t n, Sums* to)
+    void narrow "streamtree_narrow"(
+        const Bin* bins, int32_t n, float before, float behind, float least, Sums* of)
     bint is_any_better "streamtree_is_any_better"(
-        const Sums* sums, int32_t first, int32_t end, double slope, double weight,
-        double strength, double worth)
-    # of several labels; n is a multiple of 4
-    void reweigh "streamtree_reweigh"(float* shares, const float* factors, int32_t n)
-    void add_shares "streamtree_add_shares"(
-        double* sums, const float* shares, float weight, int32_t n)
-    void add_variances "streamtree_add_variances"(
-        double* sums, const float* shares, float weight, int32_t n)
+        const Sums* of, const Sum* whole, double strength, double worth)
+    int32_t part "streamtree_part"(
+        const uint8_t* bins, int64_t stride, uint64_t right_bins, const int32_t* rows, int32_t n,
+        int32_t* left, int32_t* right)
+    void aim_at_second "streamtree_aim_at_second"(
+        const float* scores, const int32_t* labels, const float* weights, int32_t n, float least,
+        Aim* aims)
+    ctypedef struct Labelled "streamtree_labelled":
+        float* shares
+        const float* weights
+        const int32_t* labels
+        int32_t n_lanes
+    void sum_up "streamtree_sum_up"(
+        const Labelled* of, const int32_t* rows, int32_t n, double* slopes)
+    void miss "streamtree_miss"(const Labelled* of, int32_t row, double* missed)
+    void reweigh "streamtree_reweigh"(
+        const Labelled* of, const int32_t* rows, int32_t n, const float* factors, double* missed)
 
 
 cdef struct Side:
     # of a split: sums over bins
-    double slope
-    double weight
+    Sum sum
     int32_t n
 
 
@@ -165,7 +180,8 @@ cdef class BoostedGrowth:
     cdef int64_t _gather(self) except -1 nogil
     cdef void _subtract(self) noexcept nogil
     cdef void _find_split(self, int32_t leaf) noexcept nogil
-    cdef void _try_thresholds(self, const Bin* found, int32_t j, const Side* whole,
+    cdef void _add_up(self, const Bin* found, int32_t j, Sums* to) noexcept nogil
+    cdef void _try_thresholds(self, const Bin* found, int32_t j, const Side* whole, Sums* of,
                               Split* best) noexcept nogil
     cdef void _try_sets(self, const Bin* found, int32_t j, const Side* whole,
                         Split* best) noexcept nogil
@@ -174,7 +190,7 @@ cdef class BoostedGrowth:
     cdef int64_t _sum(self) except -1 nogil
     cdef int64_t _move(self) except -1 nogil
     cdef float* _shares_of(self, int32_t row) noexcept nogil
-    cdef void _miss(self, int32_t row) noexcept nogil
+    cdef Labelled _labelled(self) noexcept nogil
     cdef int drop(self) except -1 nogil
     cdef void _release(self) noexcept nogil
     cdef dict state(self)

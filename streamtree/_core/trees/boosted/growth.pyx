@@ -12,7 +12,7 @@ What is done follows from the rows, the seed and the number of steps, so a state
 
 cimport cython
 from libc.float cimport FLT_MAX
-from libc.math cimport fabs, isnan, log, sqrt
+from libc.math cimport isnan, log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
@@ -51,6 +51,8 @@ cdef enum:
     ROW = 6
     LEVELS = 6
     STEP = 64
+    # that are compared at a time
+    FEW_BINS = 16
     # hashes of a column's categories that are tried
     SALTS = 32
 
@@ -75,12 +77,12 @@ cdef inline int64_t most_leaves(int64_t n) noexcept nogil:
     return min(<int64_t> MOST_LEAVES, max(n // LEAST_LEAF, <int64_t> 1))
 
 
-cdef inline double worth(double slope, double weight, double strength) noexcept nogil:
+cdef inline double worth(const Sum* of, double strength) noexcept nogil:
     """By how much the loss falls with a leaf, twice."""
-    return slope * slope / (weight + strength)
+    return of.slope * of.slope / (of.weight + strength)
 
 
-cdef inline double gain_of(const Side* left, const Side* whole, double before, double strength,
+cdef inline double gain_of(const Sum* left, const Sum* whole, double before, double strength,
                            double best) noexcept nogil:
     """By how much more the loss falls with two leaves than with one, 0 if no more than the best."""
     cdef double slope = whole.slope - left.slope
@@ -219,6 +221,8 @@ cdef class BoostedGrowth:
         self.order = <int32_t*> counted(NULL, n * sizeof(int32_t))
         self.right = <int32_t*> counted(NULL, n * sizeof(int32_t))
         self.found = <Bin*> counted(NULL, most_leaves(n) * n_chosen * BINS * sizeof(Bin))
+        # bins of other columns, and of other leaves, are added up along with those of one
+        memset(self.found, 0, most_leaves(n) * n_chosen * BINS * sizeof(Bin))
         self.random = self.seed
         self.n_steps = self.credit = 0
         self.step, self.done = CUTTING, 0
@@ -407,6 +411,7 @@ cdef class BoostedGrowth:
         """Give some rows their first scores, or what these say of several labels."""
         cdef int32_t i, k, n = min(self.n - self.done, <int32_t> CHUNK)
         cdef float shares[MOST_LABELS]
+        cdef Labelled labelled = self._labelled()
         for k in range(self.n_lanes if self.n_outputs > 1 else 0):
             shares[k] = <float> self.shadow.base[k] if k < self.n_outputs else OUT_OF_REACH
         if self.n_outputs > 1:
@@ -414,7 +419,7 @@ cdef class BoostedGrowth:
         for i in range(self.done, self.done + n):
             if self.n_outputs > 1:
                 memcpy(self._shares_of(i), shares, self.n_lanes * sizeof(float))
-                self._miss(i)
+                miss(&labelled, i, self.missed)
             elif self.has_numbers:
                 self.scores[i] = 0.0
                 self.numbers[i] = <float> (
@@ -432,14 +437,8 @@ cdef class BoostedGrowth:
         """The probabilities of several labels, and zeros."""
         return &self.shares[<Py_ssize_t> row * self.n_lanes]
 
-    cdef void _miss(self, int32_t row) noexcept nogil:
-        """See how wrong is what is said of several labels."""
-        cdef const float* shares = self._shares_of(row)
-        cdef float weight = self.row_weights[row]
-        cdef int32_t label = self.labels[row]
-        add_shares(self.missed, shares, weight, self.n_lanes)
-        # the share of the label was counted in place of the rest
-        self.missed[label] += weight * (1 - 2 * shares[label])
+    cdef Labelled _labelled(self) noexcept nogil:
+        return Labelled(self.shares, self.row_weights, self.labels, self.n_lanes)
 
     cdef int _begin_tree(self) except -1 nogil:
         """Choose what the next tree is about, and its columns; or end."""
@@ -476,8 +475,13 @@ cdef class BoostedGrowth:
     cdef int64_t _aim(self) noexcept nogil:
         """What the tree is to say of some rows."""
         cdef int32_t i, end = min(self.done + CHUNK, self.n)
-        cdef int32_t label = 1 if self.n_outputs == 1 else self.target
-        cdef float weight, share, small
+        cdef float weight, share
+        if not self.has_numbers and self.n_outputs == 1:
+            i = self.done
+            aim_at_second(
+                &self.scores[i], &self.labels[i], &self.row_weights[i], end - i, LEAST_CURVATURE,
+                &self.aims[i],
+            )
         for i in range(self.done, end):
             weight = self.row_weights[i]
             self.order[i] = i
@@ -485,12 +489,10 @@ cdef class BoostedGrowth:
                 self.aims[i] = Aim(weight * (self.numbers[i] - self.scores[i]), weight)
                 continue
             if self.n_outputs == 1:
-                small = exp_of(-fabs(self.scores[i]))
-                share = (1 if self.scores[i] >= 0 else small) / (1 + small)
-            else:
-                share = self._shares_of(i)[label]
+                continue
+            share = self._shares_of(i)[self.target]
             self.aims[i] = Aim(
-                weight * ((self.labels[i] == label) - share),
+                weight * ((self.labels[i] == self.target) - share),
                 weight * max(share * (1 - share), LEAST_CURVATURE),
             )
         i = self.done
@@ -545,79 +547,99 @@ cdef class BoostedGrowth:
         cdef const Bin* found = self._bins_of(leaf)
         cdef Split* best = &self.leaves[leaf].best
         cdef int32_t i, j
-        cdef Side whole = Side(0.0, 0.0, 0)
+        cdef Side whole = Side(Sum(0.0, 0.0), 0)
+        cdef Sums sums[ABREAST]
         if self.leaves[leaf].end - self.leaves[leaf].begin < 2 * LEAST_LEAF:
             return
         for i in range(self._bins_in(self.chosen[0].column)):
-            whole.slope += found[i].slope
-            whole.weight += found[i].weight
+            whole.sum.slope += found[i].slope
+            whole.sum.weight += found[i].weight
             whole.n += <int32_t> found[i].n
         for j in range(self.n_chosen):
+            if j % ABREAST == 0:
+                self._add_up(found, j, sums)
             if self.columns[self.chosen[j].column].salt:
                 self._try_sets(&found[self.chosen[j].first], j, &whole, best)
             else:
-                self._try_thresholds(&found[self.chosen[j].first], j, &whole, best)
+                self._try_thresholds(
+                    &found[self.chosen[j].first], j, &whole, &sums[j % ABREAST], best
+                )
 
-    cdef void _try_thresholds(self, const Bin* found, int32_t j, const Side* whole,
+    cdef void _add_up(self, const Bin* found, int32_t j, Sums* to) noexcept nogil:
+        """Add up the bins of some columns from the j-th on, without what is missing."""
+        cdef const Bin* bins[ABREAST]
+        cdef const Binned* chosen
+        cdef int32_t k, n = 0
+        for k in range(ABREAST):
+            chosen = &self.chosen[min(j + k, self.n_chosen - 1)]
+            bins[k] = &found[chosen.first + 1]
+            if not self.columns[chosen.column].salt:
+                n = max(n, self.columns[chosen.column].n_cuts + 1)
+        add_up_abreast(bins, n, to)
+
+    cdef void _try_thresholds(self, const Bin* found, int32_t j, const Side* whole, Sums* of,
                               Split* best) noexcept nogil:
         """Compare all thresholds of a column; what is missing goes to either side."""
-        cdef int32_t i, first, end, side, n = self.columns[self.chosen[j].column].n_cuts + 1
-        cdef Sums sums
-        cdef Side left
-        cdef double before = worth(whole.slope, whole.weight, STRENGTH), gain
+        cdef int32_t i, end, side, n = self.columns[self.chosen[j].column].n_cuts + 1
+        cdef double before = worth(&whole.sum, STRENGTH), gain
+        cdef float n_left = 0.0
         for side in range(2 if found[0].n else 1):
-            if side == 1 or found[0].n == 0:
-                add_up(&found[1], n, found[0].slope, found[0].weight, found[0].n, &sums)
-            else:
-                add_up(&found[1], n, 0.0, 0.0, 0.0, &sums)
-            first = end = 0
-            for i in range(n):
-                first += sums.n[i] < LEAST_LEAF
-                end += whole.n - sums.n[i] >= LEAST_LEAF
-            # most columns are no better, which is seen without a division
-            if not is_any_better(
-                &sums, first, end, whole.slope, whole.weight, STRENGTH, best.gain + before
-            ):
+            if side == 1:
+                add_up(&found[1], n, found, of)
+            of.first, of.end = 0, n
+            # most columns are no better, which is seen without a division, nor a count of rows
+            if not is_any_better(of, &whole.sum, STRENGTH, best.gain + before):
                 continue
-            for i in range(first, end):
-                left = Side(sums.slope[i], sums.weight[i], <int32_t> sums.n[i])
-                gain = gain_of(&left, whole, before, STRENGTH, best.gain)
-                if gain > best.gain:
-                    best.gain, best.field, best.place = gain, self.chosen[j].column, i + 1
-                    best.missing_right = (
-                        side == 0 if found[0].n else 2 * left.n < whole.n
-                    )
+            narrow(&found[1], n, side * found[0].n, (1 - side) * found[0].n, LEAST_LEAF, of)
+            end, of.end = of.end, of.first
+            while of.end < end:
+                of.first, of.end = of.end, min(of.end + <int32_t> FEW_BINS, end)
+                if not is_any_better(of, &whole.sum, STRENGTH, best.gain + before):
+                    continue
+                for i in range(of.first, of.end):
+                    gain = gain_of(&of.sums[i], &whole.sum, before, STRENGTH, best.gain)
+                    if gain > best.gain:
+                        best.gain, best.field, best.place = gain, self.chosen[j].column, i + 1
+                        best.missing_right = side == 0
+        if found[0].n == 0 and best.gain > 0.0 and best.field == self.chosen[j].column:
+            # what no row has goes where most do
+            for i in range(1, best.place + 1):
+                n_left += found[i].n
+            best.missing_right = 2 * n_left < whole.n
 
     cdef void _try_sets(self, const Bin* found, int32_t j, const Side* whole,
                         Split* best) noexcept nogil:
         """Compare the sets of categories of which less is to be said than of the others."""
+        cdef int32_t met_buckets[BUCKETS]
         cdef int32_t buckets[BUCKETS]
-        cdef double order[BUCKETS]
-        cdef int32_t i, k, bucket, n = 0
+        cdef double places[BUCKETS]
+        cdef int32_t i, k, rank, bucket, n = 0
         cdef uint32_t left_members = 0, met = 0
-        cdef double before = worth(whole.slope, whole.weight, STRENGTH), gain, place
-        cdef Side left = Side(0.0, 0.0, 0)
+        cdef double before = worth(&whole.sum, STRENGTH), gain
+        cdef Side left = Side(Sum(0.0, 0.0), 0)
         for bucket in range(BUCKETS):
-            if found[bucket].n == 0:
-                continue
-            place = found[bucket].slope / (found[bucket].weight + SMOOTHING)
-            k = n
-            while k > 0 and order[k - 1] > place:
-                order[k], buckets[k] = order[k - 1], buckets[k - 1]
-                k -= 1
-            order[k], buckets[k] = place, bucket
-            met |= <uint32_t> 1 << bucket
-            n += 1
+            # without a jump that is random: the next one writes over one without rows
+            places[n] = found[bucket].slope / (found[bucket].weight + SMOOTHING)
+            met_buckets[n] = bucket
+            met |= <uint32_t> (found[bucket].n > 0) << bucket
+            n += found[bucket].n > 0
+        for i in range(n):
+            rank = 0
+            for k in range(i):
+                rank += places[k] <= places[i]
+            for k in range(i + 1, n):
+                rank += places[k] < places[i]
+            buckets[rank] = met_buckets[i]
         for i in range(n - 1):
-            left.slope += found[buckets[i]].slope
-            left.weight += found[buckets[i]].weight
+            left.sum.slope += found[buckets[i]].slope
+            left.sum.weight += found[buckets[i]].weight
             left.n += <int32_t> found[buckets[i]].n
             left_members |= <uint32_t> 1 << buckets[i]
             if left.n < LEAST_LEAF:
                 continue
             if whole.n - left.n < LEAST_LEAF:
                 break
-            gain = gain_of(&left, whole, before, STRENGTH_OF_SETS, best.gain)
+            gain = gain_of(&left.sum, &whole.sum, before, STRENGTH_OF_SETS, best.gain)
             if gain > best.gain:
                 best.gain, best.field = gain, self.chosen[j].column
                 # what no row has goes where most do
@@ -640,28 +662,22 @@ cdef class BoostedGrowth:
         """Divide some rows of a leaf; after the last of them it gets its children."""
         cdef OpenLeaf leaf = self.leaves[self.at]
         cdef int32_t n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
-        cdef int32_t i, row, side, n_left = self.n_left, n_right = self.done - n_left
+        cdef int32_t i, n_left, n_right
         cdef int32_t* order = &self.order[leaf.begin]
         cdef const Column* column = &self.columns[leaf.best.field]
-        cdef uint8_t bin
+        cdef uint64_t right_bins = leaf.best.members
         cdef bint is_left_smaller
         cdef StageNode* node
-        for i in range(self.done, self.done + n):
-            row = order[i]
-            bin = self.bins[<Py_ssize_t> row * self.n_columns + leaf.best.field]
-            # without a jump that is random
-            if column.salt:
-                side = leaf.best.members >> bin & 1
-            else:
-                side = (bin > leaf.best.place) | ((bin == 0) & leaf.best.missing_right)
-            self.right[n_right] = row
-            order[n_left] = row
-            n_right += side
-            n_left += 1 - side
+        if not column.salt:
+            right_bins = <uint64_t> -2 << leaf.best.place | leaf.best.missing_right
+        self.n_left += part(
+            &self.bins[leaf.best.field], self.n_columns, right_bins, &order[self.done], n,
+            &order[self.n_left], &self.right[self.done - self.n_left],
+        )
         self.done += n
-        self.n_left = n_left
         if leaf.begin + self.done < leaf.end:
             return 2 * n
+        n_left, n_right = self.n_left, self.done - self.n_left
         memcpy(&order[n_left], self.right, n_right * sizeof(int32_t))
         i = self.shadow.split(leaf.node)
         node = &self.shadow.nodes[leaf.node]
@@ -703,17 +719,15 @@ cdef class BoostedGrowth:
         cdef double* variances = &self.sums[self.n_lanes]
         cdef float* values
         cdef double value
+        cdef Labelled labelled = self._labelled()
         if self.done == 0:
             memset(sums, 0, 2 * self.n_lanes * sizeof(double))
-        for i in range(n):
+        if width > 1:
+            sum_up(&labelled, &self.order[leaf.begin + self.done], n, sums)
+        for i in range(n if width == 1 else 0):
             row = self.order[leaf.begin + self.done + i]
-            if width == 1:
-                sums[0] += self.aims[row].slope
-                variances[0] += self.aims[row].weight
-                continue
-            add_shares(sums, self._shares_of(row), -self.row_weights[row], self.n_lanes)
-            add_variances(variances, self._shares_of(row), self.row_weights[row], self.n_lanes)
-            sums[self.labels[row]] += self.row_weights[row]
+            sums[0] += self.aims[row].slope
+            variances[0] += self.aims[row].weight
         self.done += n
         if leaf.begin + self.done < leaf.end:
             return n * width
@@ -730,8 +744,9 @@ cdef class BoostedGrowth:
     cdef int64_t _move(self) except -1 nogil:
         """Add what a leaf says to the scores of some of its rows."""
         cdef const OpenLeaf* leaf = &self.leaves[self.at]
-        cdef int32_t i, k, row, n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
+        cdef int32_t i, k, n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
         cdef int32_t width = self.n_outputs
+        cdef Labelled labelled = self._labelled()
         cdef float most = -MOST_SAID
         cdef float factors[MOST_LABELS]
         cdef const float* values = &self.shadow.values[
@@ -742,13 +757,10 @@ cdef class BoostedGrowth:
         for k in range(self.n_lanes):
             # shares are what counts, so all of them may be as much smaller
             factors[k] = exp_of(values[k] - most) if k < width else 0.0
-        for i in range(n):
-            row = self.order[leaf.begin + self.done + i]
-            if width == 1:
-                self.scores[row] += values[0]
-            else:
-                reweigh(self._shares_of(row), factors, self.n_lanes)
-                self._miss(row)
+        if width > 1:
+            reweigh(&labelled, &self.order[leaf.begin + self.done], n, factors, self.missed)
+        for i in range(n if width == 1 else 0):
+            self.scores[self.order[leaf.begin + self.done + i]] += values[0]
         self.done += n
         if leaf.begin + self.done < leaf.end:
             return 2 * n * width

@@ -1,6 +1,6 @@
 """The trees of a boosted model: flat arrays, for a row goes down all of them."""
 
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t, uint8_t, uint64_t
 
 from streamtree._core.splits.bounds cimport Bound, is_above, is_in_set
 from streamtree._core.stream.row cimport Row
@@ -23,6 +23,19 @@ cdef struct Grown:
     int32_t n_rows      # that it was grown from
 
 
+cdef struct Code:
+    # of a column that is tested: how values are coded, as they were in bins when trees grew
+    int32_t column
+    int32_t n_cuts
+    uint8_t salt        # of categories: the code is their bucket
+
+
+cdef struct CodedNode:
+    uint64_t right      # by code: whether a row goes right; of a leaf 0
+    int32_t next        # the first child, the other is the next node; of a leaf: itself
+    int32_t code
+
+
 cdef class Stages:
     cdef StageNode* nodes
     cdef Grown* grown           # by node
@@ -38,6 +51,11 @@ cdef class Stages:
     cdef int32_t node_capacity
     cdef int32_t tree_capacity
     cdef int32_t leaf_capacity
+    # what `encode` makes of the nodes, to go down them faster
+    cdef CodedNode* coded       # by node; NULL: there are too many columns
+    cdef Code* codes
+    cdef float* cuts            # by code: STREAMTREE_BINS, those that are not there above all
+    cdef int32_t n_codes
 
     cdef int begin(self, int32_t n_labels, int32_t n_outputs) except -1 nogil
     cdef int begin_tree(self) except -1 nogil
@@ -49,6 +67,13 @@ cdef class Stages:
     cdef float* add_leaf(self, int32_t node) except NULL nogil
     cdef int32_t step_of(self, int32_t node, const Row* row,
                          const int32_t* groups) noexcept nogil
+    cdef int encode(self) except -1 nogil
+    cdef void _drop_codes(self) noexcept nogil
+    cdef int32_t _find_code(self, const StageNode* node) noexcept nogil
+    cdef uint64_t _right_codes(self, const StageNode* node, int32_t code) noexcept nogil
+    cdef void _descend(self, int32_t* at, int32_t n, const Row* row, const int32_t* groups,
+                       const uint8_t* codes) noexcept nogil
+    cdef size_t coded_bytes(self) noexcept nogil
     cdef void score(self, const Row* row, const int32_t* groups, double* out) noexcept nogil
     cdef void swap(self, Stages other) noexcept nogil
     cdef int clear(self) except -1 nogil

@@ -1,18 +1,28 @@
 """Trees whose leaves add up to scores, and what is known of them without rows."""
 
 cimport cython
-from libc.stdint cimport int32_t, uint8_t, uint32_t
-from libc.string cimport memset
+from libc.float cimport FLT_MAX
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memmove, memset
 
-from streamtree._core.splits.bounds cimport bound_of
+from streamtree._core.splits.bounds cimport bound_of, bucket_of
 from streamtree._core.store.budget cimport counted, give_back, spacious
+from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.row cimport Row
 
 import numpy as np
 
 from streamtree._core.store.state import check_finite, require
 
+cdef extern from "../../kernels/bins.h" nogil:
+    enum:
+        BINS "STREAMTREE_BINS"
+    int32_t bin_of "streamtree_bin_of"(float value, const float* cuts, int32_t n_cuts)
+
 cdef enum:
+    # of more columns than these a row is not coded: most would not be asked for
+    MOST_CODES = 128
     # trees that a row is followed down at a time: alone it waits at every node
     SIDE_BY_SIDE = 8
 
@@ -52,6 +62,7 @@ cdef class Stages:
         give_back(self.roots)
         give_back(self.values)
         give_back(self.base)
+        self._drop_codes()
         self.nodes = NULL
         self.grown = NULL
         self.roots = NULL
@@ -88,6 +99,10 @@ cdef class Stages:
         self.node_capacity, other.node_capacity = other.node_capacity, self.node_capacity
         self.tree_capacity, other.tree_capacity = other.tree_capacity, self.tree_capacity
         self.leaf_capacity, other.leaf_capacity = other.leaf_capacity, self.leaf_capacity
+        self.coded, other.coded = other.coded, self.coded
+        self.codes, other.codes = other.codes, self.codes
+        self.cuts, other.cuts = other.cuts, self.cuts
+        self.n_codes, other.n_codes = other.n_codes, self.n_codes
 
     # ---------------------------------------------------------------------------- growing
 
@@ -164,29 +179,133 @@ cdef class Stages:
     cdef void score(self, const Row* row, const int32_t* groups, double* out) noexcept nogil:
         """Write what all trees together say to n_outputs numbers."""
         cdef int32_t at[SIDE_BY_SIDE]
+        cdef uint8_t codes[MOST_CODES + 1]
         cdef int32_t first = 0, n, i, k, width = self.n_outputs
-        cdef const StageNode* here
+        cdef const Code* code
         cdef const float* values
-        cdef bint is_on_the_way
         for k in range(width):
             out[k] = self.base[k]
+        for i in range(self.n_codes):
+            code = &self.codes[i]
+            codes[i] = <uint8_t> (
+                bucket_of(row.kinds[groups[code.column]], code.salt) if code.salt
+                else bin_of(row.table[code.column], &self.cuts[i * BINS], code.n_cuts)
+            )
+        # by which leaves go nowhere
+        codes[self.n_codes] = 0
         while first < self.n_trees:
             n = min(self.n_trees - first, <int32_t> SIDE_BY_SIDE)
             for i in range(n):
                 at[i] = self.roots[first + i]
-            is_on_the_way = True
-            while is_on_the_way:
-                is_on_the_way = False
-                for i in range(n):
-                    here = &self.nodes[at[i]]
-                    if here.column >= 0:
-                        at[i] = here.next + is_right(here, row, groups)
-                        is_on_the_way = True
+            self._descend(at, n, row, groups, codes)
             for i in range(n):
                 values = &self.values[<Py_ssize_t> self.nodes[at[i]].next * width]
                 for k in range(width):
                     out[k] += self.unit * values[k]
             first += n
+
+    cdef void _descend(self, int32_t* at, int32_t n, const Row* row, const int32_t* groups,
+                       const uint8_t* codes) noexcept nogil:
+        """Follow a row down some trees to their leaves."""
+        cdef int32_t i, child, moves = 1
+        cdef const StageNode* here
+        cdef const CodedNode* coded
+        while moves:
+            moves = 0
+            for i in range(n if self.coded != NULL else 0):
+                coded = &self.coded[at[i]]
+                child = coded.next + <int32_t> (coded.right >> codes[coded.code] & 1)
+                moves |= child ^ at[i]
+                at[i] = child
+            for i in range(n if self.coded == NULL else 0):
+                here = &self.nodes[at[i]]
+                if here.column >= 0:
+                    at[i] = here.next + is_right(here, row, groups)
+                    moves = 1
+
+    # ------------------------------------------------------------------------------ codes
+
+    cdef void _drop_codes(self) noexcept nogil:
+        free(self.coded)
+        free(self.codes)
+        free(self.cuts)
+        self.coded, self.codes, self.cuts, self.n_codes = NULL, NULL, NULL, 0
+
+    cdef size_t coded_bytes(self) noexcept nogil:
+        """What codes take, which follow from the nodes and are not counted."""
+        if self.coded == NULL:
+            return 0
+        return self.n_nodes * sizeof(CodedNode) + MOST_CODES * sizeof(Code) + (
+            self.n_codes * BINS * sizeof(float)
+        )
+
+    cdef int encode(self) except -1 nogil:
+        """Write down by which codes of its columns a row goes right; no node comes after that.
+
+        A value is coded once a row, by the thresholds that trees have for its column; then a test
+        is a bit, of thresholds as well as of sets, and no jump is random.
+        """
+        cdef int32_t node
+        cdef const StageNode* here
+        self._drop_codes()
+        self.codes = <Code*> regrown(NULL, MOST_CODES * sizeof(Code))
+        self.cuts = <float*> regrown(NULL, MOST_CODES * BINS * sizeof(float))
+        for node in range(self.n_nodes):
+            if self.nodes[node].column >= 0 and self._find_code(&self.nodes[node]) < 0:
+                self._drop_codes()
+                return 0
+        self.cuts = <float*> regrown(self.cuts, max(self.n_codes, 1) * BINS * sizeof(float))
+        self.coded = <CodedNode*> regrown(NULL, max(self.n_nodes, 1) * sizeof(CodedNode))
+        for node in range(self.n_nodes):
+            here = &self.nodes[node]
+            self.coded[node] = CodedNode(0, node, self.n_codes)
+            if here.column >= 0:
+                self.coded[node].next = here.next
+                self.coded[node].code = self._find_code(here)
+                self.coded[node].right = self._right_codes(here, self.coded[node].code)
+        return 0
+
+    cdef int32_t _find_code(self, const StageNode* node) noexcept nogil:
+        """The code of the column of a node, with its threshold; -1 where there is no room."""
+        cdef int32_t i = 0, place = 0
+        cdef Code* code
+        cdef float* cuts
+        while i < self.n_codes and (
+            self.codes[i].column != node.column or self.codes[i].salt != node.salt
+        ):
+            i += 1
+        if i == MOST_CODES:
+            return -1
+        code, cuts = &self.codes[i], &self.cuts[i * BINS]
+        if i == self.n_codes:
+            self.n_codes += 1
+            code[0] = Code(node.column, 0, node.salt)
+            for place in range(BINS):
+                cuts[place] = FLT_MAX
+            place = 0
+        if node.salt or node.bound.threshold == FLT_MAX:
+            # no value is above
+            return i
+        while place < code.n_cuts and cuts[place] < node.bound.threshold:
+            place += 1
+        if place < code.n_cuts and cuts[place] == node.bound.threshold:
+            return i
+        if code.n_cuts == BINS - 2:
+            return -1
+        memmove(&cuts[place + 1], &cuts[place], (code.n_cuts - place) * sizeof(float))
+        cuts[place] = node.bound.threshold
+        code.n_cuts += 1
+        return i
+
+    cdef uint64_t _right_codes(self, const StageNode* node, int32_t code) noexcept nogil:
+        """The codes by which a row goes right, by bit."""
+        cdef int32_t place = 0
+        if node.salt:
+            return node.bound.members
+        while self.cuts[code * BINS + place] < node.bound.threshold:
+            place += 1
+        # of as many cuts below a value it is one more, and 0 of what is missing
+        return <uint64_t> -4 << place | node.missing_right
 
     # -------------------------------------------------------------------------- inspection
 
@@ -278,7 +397,7 @@ cdef class Stages:
         for i in range(n_leaves):
             for k in range(self.n_outputs):
                 self.values[<Py_ssize_t> i * self.n_outputs + k] = values[i, k]
-        return 0
+        return self.encode()
 
 
 def check_stages(state, n_columns, n_labels):

@@ -52,6 +52,9 @@ cdef class BoostedTrees(Tree):
         self.window.bind(context)
         return 0
 
+    cdef size_t n_bytes(self) noexcept nogil:
+        return self.stages.coded_bytes()
+
     cdef bint is_busy(self) noexcept nogil:
         return self.growth.is_growing
 
@@ -121,6 +124,7 @@ cdef class BoostedTrees(Tree):
             if self.growth.is_growing:
                 self.growth.run()
                 if not self.growth.is_growing:
+                    self.growth.shadow.encode()
                     self.stages.swap(self.growth.shadow)
                     self.growth.drop()
             elif self.window.size >= self.next_growth:

@@ -191,9 +191,18 @@ cdef class SplitSearch:
                 self.labels[place] = label
                 self.weights[place] = 0.0
                 self.n_labels += 1
-            self.weights[place] += self.row_weights[i]
             self.row_labels[i] = place
         self.is_pure = self.n_labels < 2
+        if self.is_weighted:
+            for i in range(n):
+                self.weights[self.row_labels[i]] += self.row_weights[i]
+            return
+        # whole numbers, for which no row waits long for another
+        for i in range(n):
+            self.counts[self.row_labels[i]] += 1
+        for i in range(self.n_labels):
+            self.weights[i] += self.counts[i]
+            self.counts[i] = 0
 
     cdef int32_t _place_of(self, int32_t label) noexcept nogil:
         """The place of a label among those that were met, -1 if it was not."""
@@ -298,31 +307,31 @@ cdef class SplitSearch:
     cdef void _gather_set(self) noexcept nogil:
         """Choose categories, by one row of each, and see which rows have one of them."""
         cdef Trial* trial = &self.trial
-        cdef int32_t i, k, code, last = -2
-        cdef uint32_t bucket = 0
+        cdef int32_t i, k
+        cdef uint32_t bucket
         cdef bint is_right
+        cdef const int32_t* slots = self.slots
         cdef const Cell* cells = &self.window.cells[self.window.field_of[trial.column]]
+        cdef Py_ssize_t stride = self.window.stride
+        cdef float* buckets = self.values
+        # all of them first, for then no row waits for another
+        for i in range(self.n):
+            bucket = self.window.context.kind_of(cells[slots[i] * stride].code)
+            buckets[i] = bucket_of(bucket, trial.salt)
         trial.members = trial.met = 0
         for k in range(self.n):
             i = trial.first + k if trial.first + k < self.n else trial.first + k - self.n
-            code = cells[self.slots[i] * self.window.stride].code
-            if code == last:
-                self.values[i] = bucket
-                continue
-            last, bucket = code, bucket_of(self.window.context.kind_of(code), trial.salt)
-            self.values[i] = bucket
+            bucket = <uint32_t> buckets[i]
             if trial.met >> bucket & 1:
                 continue
             if self.has_numbers:
-                is_right = (
-                    self.window.targets[self.slots[i]] > self.window.targets[self.slots[trial.row]]
-                )
+                is_right = self.window.targets[slots[i]] > self.window.targets[slots[trial.row]]
             else:
                 is_right = self.row_labels[i] == self.row_labels[trial.row]
             trial.met |= <uint32_t> 1 << bucket
             trial.members |= <uint32_t> is_right << bucket
         for i in range(self.n):
-            self.values[i] = trial.members >> <uint32_t> self.values[i] & 1
+            self.values[i] = trial.members >> <uint32_t> buckets[i] & 1
         trial.low, trial.high = trial.members == trial.met, trial.members != 0
         trial.n_missing = 0
 
