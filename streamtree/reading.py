@@ -450,7 +450,10 @@ class Target:
     def _labels(self, y: Any, series: Any, chunk: Chunk, source: str) -> list[Any]:
         if isinstance(y, list) or series.dtype != pl.String:
             labels = y if isinstance(y, list) else series.to_list()
-            return list(map(str, labels)) if self._whole is False else labels
+            # a model file keeps no dates and no decimals
+            kind = series.dtype
+            as_text = self._whole is False or kind.is_temporal() or kind.is_decimal()
+            return list(map(str, labels)) if as_text else labels
         whole = series.cast(pl.Int64, strict=False)
         # 007 and 7 are different labels
         same = whole.cast(pl.String) == series

@@ -233,6 +233,15 @@ def test_train_predict_inspect(data):
     assert Path("tree.dot").read_text() == model.draw().source
 
 
+def test_labels_that_are_dates_are_text():
+    days = pl.Series(["2025-01-01", "2025-01-02"] * 20)
+    frame = pl.DataFrame({"a": np.arange(40) % 2, "day": days.str.to_date()})
+    frame.write_parquet("data.parquet")
+    call("train", "data.parquet", "--target", "day", "-o", "model.st")
+    out, _ = call("predict", "model.st", "data.parquet")
+    assert out.split() == ["prediction", *days]
+
+
 def test_importances(data):
     call("train", "data.csv", "--target", "amount", "--drop", "label", "-o", "m.st",
          "--model", "self-terminating")  # fmt: skip

@@ -139,7 +139,10 @@ cdef double as_number(object key, object value) except? -1.0:
         value, (complex, np.complexfloating, np.timedelta64)
     ):
         hint = ""
-        if hasattr(value, "total_seconds") or isinstance(value, np.timedelta64):
+        # pandas' NaT is mostly a date
+        if isinstance(value, np.timedelta64) or (
+            hasattr(value, "total_seconds") and value == value
+        ):
             hint = "; of a duration give the seconds"
         elif hasattr(value, "isoformat") or isinstance(value, np.datetime64):
             # seconds since 1970 alone would say nothing of days and weeks

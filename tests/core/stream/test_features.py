@@ -627,7 +627,7 @@ def test_what_pandas_calls_missing_is_missing_in_a_row_but_no_name():
 
 @pytest.mark.parametrize("when", [
     datetime.datetime(2025, 1, 1, 12), datetime.date(2025, 1, 1), datetime.time(3),
-    np.datetime64("2025-01-01"),
+    np.datetime64("2025-01-01"), pd.NaT,
 ])  # fmt: skip
 def test_dates_are_refused_with_what_to_do(when):
     model = ModelTreeClassifier()
