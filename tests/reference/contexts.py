@@ -234,9 +234,9 @@ class ReferenceContexts:
             field.block.append(row.get(field.name))
         self.seen += 1
         for f, field in enumerate(self.fields):
-            if self.seen == FIRST_CUT or self.seen > BLOCK and place == TURN * f:
+            if self.seen == FIRST_CUT or (self.seen > BLOCK and place == TURN * f):
                 field.look()
-        if self.seen < BEFORE_FIELDS or self.fields and self.seen % BLOCK:
+        if self.seen < BEFORE_FIELDS or (self.fields and self.seen % BLOCK):
             return
         known = {(field.hash, field.is_feature): field for field in self.fields}
         names = list(known)

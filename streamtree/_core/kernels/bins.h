@@ -100,7 +100,8 @@ static inline void streamtree_take_out(
 #if defined(STREAMTREE_VECTORS)
     const streamtree_four least = {-HUGE_VALF, 0.0f, -HUGE_VALF, -HUGE_VALF};
     for (int32_t i = 0; i < n; i++) {
-        const streamtree_four left = *(streamtree_four *) &bins[i] - *(streamtree_four *) &others[i];
+        const streamtree_four left =
+            *(streamtree_four *) &bins[i] - *(const streamtree_four *) &others[i];
         const streamtree_whole_four is_more = left > 0.0f;
         const streamtree_whole_four has_rows = {is_more[2], is_more[2], is_more[2], is_more[2]};
         *(streamtree_whole_four *) &bins[i] =
@@ -162,8 +163,8 @@ static inline void streamtree_add_up_abreast(
 #endif
 }
 
-/* Leave out the bins after which fewer than `least` rows would be on a side; there are `before` rows
-   before all n bins, and `behind` them. */
+/* Leave out the bins after which fewer than `least` rows would be on a side; there are `before`
+   rows before all n bins, and `behind` them. */
 static inline void streamtree_narrow(
     const streamtree_bin *bins, int32_t n, float before, float behind, float least,
     streamtree_sums *of)
