@@ -394,7 +394,7 @@ class ForestClassifier(_Forest, StreamClassifier):
     read, scaled and encoded once; every member learns it and says, in the same call, what it would
     have predicted. Members of different kinds err on different rows: randomised trees find how
     columns act together, after few rows, and boosted ones where exactly, after more; additive
-    leaves, oblique splits and gates find what adds up; a mixture of contexts follows what changes
+    leaves and gates find what adds up; a mixture of contexts follows what changes
     within tens of rows; exact values and repeated labels have members of their own.
 
     What the members say is pooled in proportion to the product of their probabilities, each to the
@@ -416,7 +416,7 @@ class ForestClassifier(_Forest, StreamClassifier):
         `"lom"`, a tree of that family by its defaults; `"contexts"`, what labels came with columns
         in bins, one, two and three at a time, and with the last labels; and `"last_label"`, which
         says that the last label comes again, for streams where labels come in runs. None: all of
-        them but `"lom"`, which takes more time than it brings where `"model"` is there.
+        them but `"lom"` and `"non_greedy"`, which take more time than they bring beside the others.
     window
         At least 100: the number of recent rows from which the randomised trees and the boosted ones
         are grown. Fewer follow changes faster.
@@ -481,8 +481,7 @@ class ForestClassifier(_Forest, StreamClassifier):
         "last_label": None,
     }
     _defaults = (
-        "extra", "boosted", "model", "soft", "non_greedy", "self_terminating", "contexts",
-        "last_label",
+        "extra", "boosted", "model", "soft", "self_terminating", "contexts", "last_label",
     )
     # .2 and .3 lose .0001 and .0004 in the mean of 39 sets
     _rate = 0.1

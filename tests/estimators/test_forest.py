@@ -56,7 +56,7 @@ def test_copies_of_members_say_what_the_pool_was_given(estimator):
             state = forest.snapshot()["shrinkage"][0]
             expected = [(1 - state["share"]) * pooled + state["share"] * state["mean"]]
         else:
-            last = forest.snapshot()["tree"]["members"]["7"]
+            last = forest.snapshot()["tree"]["members"]["6"]
             n = len(forest.labels)
             share = (last["repeats"] + 1) / (last["weight"] + 2)
             said["last_label"] = np.full(n, (1 - share) / (n - 1))
