@@ -100,7 +100,8 @@ static inline void streamtree_take_out(
 #if defined(STREAMTREE_VECTORS)
     const streamtree_four least = {-HUGE_VALF, 0.0f, -HUGE_VALF, -HUGE_VALF};
     for (int32_t i = 0; i < n; i++) {
-        const streamtree_four left = *(streamtree_four *) &bins[i] - *(streamtree_four *) &others[i];
+        const streamtree_four left =
+            *(streamtree_four *) &bins[i] - *(const streamtree_four *) &others[i];
         const streamtree_whole_four is_more = left > 0.0f;
         const streamtree_whole_four has_rows = {is_more[2], is_more[2], is_more[2], is_more[2]};
         *(streamtree_whole_four *) &bins[i] =
@@ -142,7 +143,8 @@ static inline void streamtree_add_up(
 }
 
 /* The same without what is missing, of STREAMTREE_ABREAST columns, for every sum waits for the one
-   before. n is the largest number of bins; what lies behind fewer are any others. */
+   before. n is the largest number of bins: of a column with fewer, sums behind its own mean nothing,
+   and there is room for STREAMTREE_BINS from the bin before its first on. */
 static inline void streamtree_add_up_abreast(
     const streamtree_bin *const *bins, int32_t n, streamtree_sums *to)
 {
