@@ -143,8 +143,8 @@ static inline void streamtree_add_up(
 }
 
 /* The same without what is missing, of STREAMTREE_ABREAST columns, for every sum waits for the one
-   before. n is the largest number of bins: of a column with fewer, sums behind its own mean nothing,
-   and there is room for STREAMTREE_BINS from the bin before its first on. */
+   before. n is the largest number of bins: of a column with fewer, sums behind its own mean
+   nothing, and there is room for STREAMTREE_BINS from the bin before its first on. */
 static inline void streamtree_add_up_abreast(
     const streamtree_bin *const *bins, int32_t n, streamtree_sums *to)
 {
@@ -164,8 +164,8 @@ static inline void streamtree_add_up_abreast(
 #endif
 }
 
-/* Leave out the bins after which fewer than `least` rows would be on a side; there are `before` rows
-   before all n bins, and `behind` them. */
+/* Leave out the bins after which fewer than `least` rows would be on a side; there are `before`
+   rows before all n bins, and `behind` them. */
 static inline void streamtree_narrow(
     const streamtree_bin *bins, int32_t n, float before, float behind, float least,
     streamtree_sums *of)
