@@ -143,7 +143,8 @@ static inline void streamtree_add_up(
 }
 
 /* The same without what is missing, of STREAMTREE_ABREAST columns, for every sum waits for the one
-   before. n is the largest number of bins; what lies behind fewer are any others. */
+   before. n is the largest number of bins: of a column with fewer, sums behind its own mean
+   nothing, and there is room for STREAMTREE_BINS from the bin before its first on. */
 static inline void streamtree_add_up_abreast(
     const streamtree_bin *const *bins, int32_t n, streamtree_sums *to)
 {

@@ -221,8 +221,6 @@ cdef class BoostedGrowth:
         self.order = <int32_t*> counted(NULL, n * sizeof(int32_t))
         self.right = <int32_t*> counted(NULL, n * sizeof(int32_t))
         self.found = <Bin*> counted(NULL, most_leaves(n) * n_chosen * BINS * sizeof(Bin))
-        # bins of other columns, and of other leaves, are added up along with those of one
-        memset(self.found, 0, most_leaves(n) * n_chosen * BINS * sizeof(Bin))
         self.random = self.seed
         self.n_steps = self.credit = 0
         self.step, self.done = CUTTING, 0
@@ -619,10 +617,12 @@ cdef class BoostedGrowth:
         cdef Side left = Side(Sum(0.0, 0.0), 0)
         for bucket in range(BUCKETS):
             # without a jump that is random: the next one writes over one without rows
-            places[n] = found[bucket].slope / (found[bucket].weight + SMOOTHING)
             met_buckets[n] = bucket
             met |= <uint32_t> (found[bucket].n > 0) << bucket
             n += found[bucket].n > 0
+        for i in range(n):
+            bucket = met_buckets[i]
+            places[i] = found[bucket].slope / (found[bucket].weight + SMOOTHING)
         for i in range(n):
             rank = 0
             for k in range(i):
