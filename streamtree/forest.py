@@ -464,7 +464,7 @@ class ForestClassifier(_Forest, StreamClassifier):
 
     >>> model = ForestClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 95.84%
+    Accuracy: 95.76%
     >>> max(model.member_weights, key=model.member_weights.get)
     'extra'
 

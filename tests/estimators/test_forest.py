@@ -423,8 +423,8 @@ def test_how_memory_is_shared_out_is_part_of_a_model(estimator):
 
 def test_a_member_that_cannot_be_made_is_named():
     with pytest.raises(ValueError, match="member 'non_greedy': depth=8 needs max_bytes"):
-        ForestClassifier(max_bytes=2**18)
-    forest = ForestClassifier(n_trees=2)
+        ForestClassifier(members=("extra", "non_greedy"), max_bytes=2**18)
+    forest = ForestClassifier(n_trees=2, members=("extra", "non_greedy"))
     with pytest.raises(ValueError, match="member 'non_greedy': depth=8 needs max_bytes"):
         forest.max_bytes = 2**18
     assert forest.max_bytes == ForestClassifier().max_bytes
