@@ -387,8 +387,6 @@ cdef class ContextTree(Tree):
         require(labels.shape == (min(n_outputs, MOST_LABELS), SPEEDS), "the counts of labels")
         check_finite(labels.reshape(-1), at_least=0.0)
         require((labels <= MOST_COUNT).all(), "the counts of labels")
-        places = state["counts"]["places"]
-        require(places == 0 or places >= min(n_outputs, MOST_LABELS), "the labels of contexts")
 
     @property
     def n_nodes(self):
