@@ -316,17 +316,16 @@ class _Forest(StreamModel):
         plan = self._plan()
         with self._core.intake.lock.reading():
             weights, state = self._core.tree.weights, self._core.snapshot()
-            moved = self._core.tree.moved
+            moved = {
+                name: self._core.tree.moved(m)
+                for m, name in enumerate(plan) if name in ("boosted", "contexts")
+            }  # fmt: skip
         totals: dict[Any, float] = {}
         for name, weight in zip(plan, weights, strict=True):
             if weight <= 0.0 or name == "last_label":
                 continue
-            if name == "boosted":
-                nodes = state["tree"]["members"][str(list(plan).index(name))]["stages"]["nodes"]
-                gains = nodes[["column", "gain"]][nodes["column"] >= 0].tolist()
-                parts = [inspection.shares_of_features(gains, state["features"])]
-            elif name == "contexts":
-                parts = [inspection.shares_of_features(moved, state["features"])]
+            if name in moved:
+                parts = [inspection.shares_of_features(moved[name], state["features"])]
             else:
                 parts = [tree.feature_importances() for tree in self._copies(plan, name, state)]
             for importances in parts:
@@ -394,8 +393,8 @@ class ForestClassifier(_Forest, StreamClassifier):
     read, scaled and encoded once; every member learns it and says, in the same call, what it would
     have predicted. Members of different kinds err on different rows: randomised trees find how
     columns act together, after few rows, and boosted ones where exactly, after more; additive
-    leaves and gates find what adds up; a mixture of contexts follows what changes
-    within tens of rows; exact values and repeated labels have members of their own.
+    leaves and gates find what adds up; a mixture of contexts counts what
+    came together lately; exact values and repeated labels have members of their own.
 
     What the members say is pooled in proportion to the product of their probabilities, each to the
     power of an exponent. The exponents are learned by gradient steps on the log loss of the pool,
@@ -439,9 +438,8 @@ class ForestClassifier(_Forest, StreamClassifier):
     Learning and predicting cost the sum of what the members cost, and O(members * labels) to pool.
     The boosted trees look at columns that are often there, and at features with categories, for up
     to 64 labels, contexts at at most 64 of them, for up to 32 labels; where there are more labels
-    they say nothing and learn nothing. A member that
-    knows no more than two labels (some losses of self-terminating trees) refuses a third one for
-    the whole forest, and the error names it.
+    they say nothing and learn nothing. A member that knows no more than two labels (some losses of
+    self-terminating trees) refuses a third one for the whole forest, and the error names it.
 
     References
     ----------

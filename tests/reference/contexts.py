@@ -236,7 +236,7 @@ class ReferenceContexts:
         for f, field in enumerate(self.fields):
             if self.seen == FIRST_CUT or (self.seen > BLOCK and place == TURN * f):
                 field.look()
-        if self.seen < BEFORE_FIELDS or (self.fields and self.seen % BLOCK):
+        if self.seen % BLOCK and (self.fields or self.seen != BEFORE_FIELDS):
             return
         known = {(field.hash, field.is_feature): field for field in self.fields}
         names = list(known)

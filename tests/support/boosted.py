@@ -6,8 +6,3 @@ from streamtree import ForestClassifier, ForestRegressor
 def alone(n_labels, **settings):
     """A forest with no other member; a regressor for 0 labels."""
     return (ForestClassifier if n_labels else ForestRegressor)(members=("boosted",), **settings)
-
-
-def part_of(model):
-    """What a snapshot says of the boosted trees."""
-    return model.snapshot()["tree"]["members"]["0"]

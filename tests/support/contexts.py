@@ -9,11 +9,6 @@ def alone(**settings):
     return ForestClassifier(members=("contexts",), **settings)
 
 
-def part_of(model):
-    """What a snapshot says of the mixture."""
-    return model.snapshot()["tree"]["members"]["0"]
-
-
 def member_said(model, x):
     """What the mixture says by itself."""
     return ask_members(model._core, x)[0]

@@ -9,3 +9,20 @@ def tables(state):
         dict(zip(state["keys"][a:b].tolist(), state["records"][a:b].tolist(), strict=True))
         for a, b in itertools.pairwise(state["starts"])
     ]
+
+
+def part_of(model):
+    """What a snapshot says of the only member of a forest."""
+    return model.snapshot()["tree"]["members"]["0"]
+
+
+def changed(part, key, value, place=None, field=None):
+    """A damage to the only member of a forest: of a whole entry, or of one place of an array."""
+    def damage(state):
+        entries = state["tree"]["members"]["0"]
+        holder = entries[part] if part else entries
+        if place is None:
+            holder[key] = value
+        else:
+            (holder[key][field] if field else holder[key])[place] = value
+    return damage

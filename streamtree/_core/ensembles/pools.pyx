@@ -16,7 +16,6 @@ from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger
 from streamtree._core.store.memory cimport zeroed
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
-from streamtree._core.trees.contexts.tree cimport ContextTree
 
 import numpy as np
 
@@ -82,13 +81,9 @@ cdef class _Pool(Ensemble):
         """How much every member has to say."""
         return [self.says[m].weight for m in range(self.n_members)]
 
-    @property
-    def moved(self):
-        """Of the mixture of contexts: how far every column moved what it says, in pairs."""
-        return [
-            pair for member in self.members if isinstance(member, ContextTree)
-            for pair in member.moved
-        ]
+    def moved(self, Py_ssize_t m):
+        """Of a member that is no tree by itself: pairs of a column and how far it moves it."""
+        return self.members[m].moved
 
     cdef list shares(self):
         return self.shares_now

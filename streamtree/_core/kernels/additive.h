@@ -78,6 +78,35 @@ STREAMTREE_INLINE float streamtree_logf(float x)
 }
 
 #if defined(STREAMTREE_VECTORS)
+/* Both for four numbers. */
+STREAMTREE_INLINE streamtree_four streamtree_expf_of_four(streamtree_four x)
+{
+    const streamtree_whole_four is_seen = x >= -60.0f;
+    x = (streamtree_four) ((streamtree_whole_four) x & is_seen);
+    const streamtree_whole_four whole = __builtin_convertvector(
+        x * 1.44269504f - 0.5f, streamtree_whole_four);
+    const streamtree_four power = __builtin_convertvector(whole, streamtree_four);
+    const streamtree_four r = x - power * 0.693145752f - power * 1.42860677e-6f;
+    const streamtree_four y = 1.0f + r * (1.0f + r * (0.5f + r * (0.16666667f + r * (0.041666668f
+        + r * (0.0083333333f + r * 0.0013888889f)))));
+    return (streamtree_four) (
+        (streamtree_whole_four) (y * (streamtree_four) ((whole + 127) << 23)) & is_seen);
+}
+
+STREAMTREE_INLINE streamtree_four streamtree_logf_of_four(streamtree_four x)
+{
+    streamtree_whole_four bits = (streamtree_whole_four) x;
+    const streamtree_whole_four exponent = (bits - 0x3f3504f3) >> 23;
+    x = (streamtree_four) (bits - (exponent << 23));
+    streamtree_four s = (x - 1.0f) / (x + 1.0f);
+    const streamtree_four square = s * s;
+    s *= 2.0f + square * (0.66666667f + square * (0.4f + square * (0.28571429f
+         + square * 0.22222222f)));
+    return __builtin_convertvector(exponent, streamtree_four) * 0.693147181f + s;
+}
+#endif
+
+#if defined(STREAMTREE_VECTORS)
 /* sums[b] += values[i] * record i's block b, for 1 to 4 blocks that stay in registers */
 STREAMTREE_INLINE void streamtree_add_blocks(
     const float *records, size_t width, const int32_t *slots, const float *values, ptrdiff_t n,

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "additive.h"
 #include "clones.h"
@@ -33,6 +34,18 @@ typedef struct {
 typedef struct {
     float slope, weight;
 } streamtree_aim;
+
+static int streamtree_compare_values(const void *left, const void *right)
+{
+    const float a = *(const float *) left, b = *(const float *) right;
+    return (a > b) - (a < b);
+}
+
+/* Sort n values, none of which is NaN. */
+static inline void streamtree_sort_values(float *values, int32_t n)
+{
+    qsort(values, (size_t) n, sizeof(float), streamtree_compare_values);
+}
 
 /* The bin of a value: one more than there are cuts below it, 0 for what is missing. Of the
    STREAMTREE_BINS cuts those behind the first n are above all; no jump is random. */

@@ -28,17 +28,9 @@ STREAMTREE_INLINE void streamtree_say(
     float *evidence, float *sums)
 {
 #if defined(STREAMTREE_VECTORS)
-    /* streamtree_logf for four numbers */
-    streamtree_four x = 1.0f + *(const streamtree_four *) counts
-        * *(const streamtree_four *) fading * *(const streamtree_four *) scales;
-    streamtree_whole_four bits = (streamtree_whole_four) x;
-    const streamtree_whole_four exponent = (bits - 0x3f3504f3) >> 23;
-    x = (streamtree_four) (bits - (exponent << 23));
-    streamtree_four s = (x - 1.0f) / (x + 1.0f);
-    const streamtree_four square = s * s;
-    s *= 2.0f + square * (0.66666667f + square * (0.4f + square * (0.28571429f
-         + square * 0.22222222f)));
-    s += __builtin_convertvector(exponent, streamtree_four) * 0.693147181f;
+    const streamtree_four s = streamtree_logf_of_four(
+        1.0f + *(const streamtree_four *) counts * *(const streamtree_four *) fading
+        * *(const streamtree_four *) scales);
     *(streamtree_four *) evidence = s;
     *(streamtree_four *) sums += *(const streamtree_four *) weights * s;
 #else
@@ -86,18 +78,8 @@ static inline void streamtree_move_weights(
 static inline void streamtree_fading(uint32_t age, const float *rates, float *fading)
 {
 #if defined(STREAMTREE_VECTORS)
-    /* streamtree_expf for four numbers */
-    streamtree_four x = -(float) age * *(const streamtree_four *) rates;
-    const streamtree_whole_four is_seen = x >= -60.0f;
-    x = (streamtree_four) ((streamtree_whole_four) x & is_seen);
-    const streamtree_whole_four whole = __builtin_convertvector(
-        x * 1.44269504f - 0.5f, streamtree_whole_four);
-    const streamtree_four power = __builtin_convertvector(whole, streamtree_four);
-    const streamtree_four r = x - power * 0.693145752f - power * 1.42860677e-6f;
-    const streamtree_four y = 1.0f + r * (1.0f + r * (0.5f + r * (0.16666667f + r * (0.041666668f
-        + r * (0.0083333333f + r * 0.0013888889f)))));
-    *(streamtree_four *) fading = (streamtree_four) (
-        (streamtree_whole_four) (y * (streamtree_four) ((whole + 127) << 23)) & is_seen);
+    *(streamtree_four *) fading = streamtree_expf_of_four(
+        -(float) age * *(const streamtree_four *) rates);
 #else
     for (int s = 0; s < STREAMTREE_SPEEDS; s++)
         fading[s] = streamtree_expf(-(float) age * rates[s]);

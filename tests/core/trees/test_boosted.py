@@ -5,7 +5,8 @@ import pytest
 from reference.boosting import N_TREES, ReferenceBoosting, growths
 from reference.extratree import Buckets, name_hash, side
 from reference.lomtree import splitmix64
-from support.boosted import alone, part_of
+from support.boosted import alone
+from support.snapshots import part_of
 
 from streamtree._core.learners.explaining import ask_members
 from streamtree._core.stream.features import Category

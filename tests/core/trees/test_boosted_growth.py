@@ -6,7 +6,8 @@ import pickle
 import numpy as np
 import pytest
 from reference.boosting import N_TREES
-from support.boosted import alone, part_of
+from support.boosted import alone
+from support.snapshots import changed, part_of
 from support.streams import as_dicts
 
 from streamtree._core.learners.explaining import ask_members
@@ -150,18 +151,6 @@ def test_a_copy_of_any_row_goes_on_by_itself(n_labels):
 
 
 # ----------------------------------------------------------------------------- damaged states
-
-
-def changed(part, key, value, place=None, field=None):
-    """A damage: of a whole entry, or of one place of an array."""
-    def damage(state):
-        entries = state["tree"]["members"]["0"]
-        holder = entries[part] if part else entries
-        if place is None:
-            holder[key] = value
-        else:
-            (holder[key][field] if field else holder[key])[place] = value
-    return damage
 
 
 DAMAGES = [

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from reference.contexts import MOST_CUTS, ReferenceContexts
-from support.contexts import alone, member_said, part_of
+from support.contexts import alone, member_said
+from support.snapshots import part_of
 
 from streamtree._core.stream.features import Category
 

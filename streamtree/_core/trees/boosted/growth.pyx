@@ -14,7 +14,6 @@ cimport cython
 from libc.float cimport FLT_MAX
 from libc.math cimport isnan, log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.rng cimport below, fraction, next_random
@@ -65,11 +64,6 @@ cdef float LEAST_CURVATURE = 1e-6
 cdef float OUT_OF_REACH = -1e30
 # categories are ordered by what is to be said of them, drawn to nothing
 cdef double SMOOTHING = 10.0
-
-
-cdef int compare(const void* left, const void* right) noexcept nogil:
-    cdef float a = (<const float*> left)[0], b = (<const float*> right)[0]
-    return (a > b) - (a < b)
 
 
 cdef inline int64_t most_leaves(int64_t n) noexcept nogil:
@@ -325,7 +319,7 @@ cdef class BoostedGrowth:
     cdef void _cut(self, Column* column, float* cuts, int32_t n) noexcept nogil:
         """Find where the bins of numbers end: between them, about as many in every bin."""
         cdef int32_t i, n_distinct = 0, since = 0, least
-        qsort(self.sample, n, sizeof(float), compare)
+        sort_values(self.sample, n)
         for i in range(1, n):
             n_distinct += self.sample[i] > self.sample[i - 1]
         least = 1 if n_distinct <= BINS - 2 else (n + BINS - 3) // (BINS - 2)

@@ -185,6 +185,12 @@ cdef class BoostedTrees(Tree):
             parts = -parts[:, 0] if not self.has_numbers and output == 0 else parts[:, 0]
         return out.spread(columns, parts, said - before)
 
+    @property
+    def moved(self):
+        """Pairs of a column and by how much a split of it lowered the loss."""
+        nodes = self.stages.state()["nodes"]
+        return nodes[["column", "gain"]][nodes["column"] >= 0].tolist()
+
     cdef list path(self, const Row* row, Scratch* scratch):
         """It has no path of its own: every tree has one."""
         return []

@@ -10,7 +10,6 @@ from libc.string cimport memcpy, memset
 
 from streamtree._core.store.budget cimport bytes_allowed, counted_zeros, give_back, may_grow
 
-
 import numpy as np
 
 from streamtree._core.store.state import require
@@ -27,7 +26,6 @@ cdef enum:
     MOST_BYTES = 4194304
     # one part of so many of what the model may take
     PART = 2
-    MOST_SLOTS = 1048576
 
 cdef struct RecordState:
     int32_t slot
@@ -52,6 +50,7 @@ cdef inline size_t size_of(int32_t n_places) noexcept nogil:
 
 @cython.final
 cdef class ContextCounts:
+    """Records of contexts, by hash."""
 
     def __dealloc__(self):
         give_back(self.records)
@@ -193,7 +192,7 @@ def check_counts_of_contexts(state, n_labels):
     if slots == 0:
         require(places == 0, "the labels of contexts")
         return
-    require(LEAST_SLOTS <= slots <= MOST_SLOTS and slots & (slots - 1) == 0, "slots of contexts")
+    require(slots >= LEAST_SLOTS and slots & (slots - 1) == 0, "slots of contexts")
     require(0 < places <= MOST_LABELS, "the labels of contexts")
     require(slots <= FIRST_SLOTS or slots * size_of(places) <= MOST_BYTES, "slots of contexts")
     require(counts.shape[1:] == (places, SPEEDS), "the counts of contexts")

@@ -1,4 +1,4 @@
-"""Which contexts a row is in: its columns in bins, one, two and three at a time."""
+"""Which contexts a row is in: columns in bins, one, two and three at a time, and last labels."""
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
@@ -29,7 +29,7 @@ cdef struct Field:
     uint32_t name       # a hash of the name of the column or feature
     int32_t n_cuts
     uint32_t n_changes  # how often the cuts became others
-    float[64] cuts      # those that are not there are above all
+    float[ROOM] cuts      # those that are not there are above all
 
 
 cdef struct FieldsOf:

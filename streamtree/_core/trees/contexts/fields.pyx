@@ -8,7 +8,6 @@ has become too large: then what was known of the column's bins is no longer aske
 cimport cython
 from libc.float cimport FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport qsort
 from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.rng cimport splitmix64
@@ -22,6 +21,7 @@ from streamtree._core.store.state import check_counts, require
 
 cdef extern from "../../kernels/bins.h" nogil:
     int32_t bin_of "streamtree_bin_of"(float value, const float* cuts, int32_t n_cuts)
+    void sort_values "streamtree_sort_values"(float* values, int32_t n)
 
 cdef enum:
     # rows that show which columns there are, and how many more where their bins end at first; then
@@ -47,11 +47,6 @@ cdef struct FieldState:
 cdef FieldState _blank
 memset(&_blank, 0, sizeof(FieldState))
 FIELDS = np.asarray(<FieldState[:1]> &_blank).dtype
-
-
-cdef int compare(const void* left, const void* right) noexcept nogil:
-    cdef float a = (<const float*> left)[0], b = (<const float*> right)[0]
-    return (a > b) - (a < b)
 
 
 cdef inline uint32_t name_of(Context context, int32_t column) noexcept nogil:
@@ -101,6 +96,7 @@ cdef int32_t cut(const float* values, int32_t n, float* cuts) noexcept nogil:
 
 @cython.final
 cdef class ContextFields:
+    """The fields, their bins, and the contexts that are made of them."""
 
     def __cinit__(self):
         self.last = [-1, -1]
@@ -162,7 +158,7 @@ cdef class ContextFields:
 
     cdef bint is_due(self) noexcept nogil:
         """Whether it is time to see what columns there are."""
-        return self.seen % BLOCK == 0 if self.n_fields else self.seen >= BEFORE_FIELDS
+        return self.seen % BLOCK == 0 or (self.n_fields == 0 and self.seen == BEFORE_FIELDS)
 
     cdef int look(self) except -1 nogil:
         """Take other fields, and contexts of them, if there are others; returns 1 then."""
@@ -174,8 +170,6 @@ cdef class ContextFields:
             most_pairs = MOST_PAIRS
         for f in range(min(n, self.n_fields)):
             are_others = are_others or found[f].name != self.fields[f].name
-        if n == 0:
-            self.seen = 0
         if not are_others and most_pairs == self.most_pairs:
             return 0
         self._take(found, n, most_pairs)
@@ -183,8 +177,8 @@ cdef class ContextFields:
 
     cdef void _cut(self, int32_t f) noexcept nogil:
         """Cut a column anew where one of its bins has become too large, and that helps."""
-        cdef float[64] cuts
-        cdef float[256] values
+        cdef float[ROOM] cuts
+        cdef float[BLOCK] values
         cdef const float* sample = &self.sample[f * BLOCK]
         cdef Field* field = &self.fields[f]
         cdef int32_t i, n = 0, n_cuts, crowd
@@ -196,7 +190,7 @@ cdef class ContextFields:
                 n += 1
         if n < LEAST_VALUES:
             return
-        qsort(values, n, sizeof(float), compare)
+        sort_values(values, n)
         crowd = most_crowded(values, n, field.cuts, field.n_cuts)
         if CROWDED * crowd <= n:
             return

@@ -30,7 +30,7 @@ cdef class ContextTree(Tree):
     cdef int64_t rows           # learned
     cdef double[MOST_LABELS][SPEEDS] labels     # fading counts
 
-    cdef int32_t _n_known(self) noexcept nogil
+    cdef bint _says(self) noexcept nogil
     cdef void _scales(self, int32_t n, float* scales, double* scores) noexcept nogil
     cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
     cdef void _mix(self, const Row* row, int32_t n, Mixed* mixed) noexcept nogil

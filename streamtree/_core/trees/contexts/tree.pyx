@@ -2,7 +2,7 @@
 
 Of every context it is counted how often labels came with it, at four speeds of forgetting. What
 the counts say is mixed by weights that follow the log loss (logistic mixing, Mahoney 2005; Mattern
-2012). Nothing is grown: what changes within tens of rows is followed within tens of rows.
+2012). Nothing is grown, so what changes fast is followed.
 """
 
 cimport cython
@@ -18,12 +18,8 @@ from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport (
     LISTED, TABLE, Example, Prediction, Row, Scratch, remember, remembers,
 )
-from streamtree._core.trees.contexts.counts cimport (
-    MOST_LABELS, SPEEDS, ContextCounts, Record,
-)
-from streamtree._core.trees.contexts.fields cimport (
-    MOST_CONTEXTS, ContextFields, Field,
-)
+from streamtree._core.trees.contexts.counts cimport MOST_LABELS, SPEEDS, ContextCounts, Record
+from streamtree._core.trees.contexts.fields cimport MOST_CONTEXTS, ContextFields, Field
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
@@ -89,16 +85,15 @@ cdef class ContextTree(Tree):
 
     # ------------------------------------------------------------------------ one example
 
-    cdef int32_t _n_known(self) noexcept nogil:
-        """Labels of which something is said, 0 if nothing is."""
-        cdef int32_t n = self.context.n_labels
-        return n if self.fields.n_contexts and 1 < n <= MOST_LABELS else 0
+    cdef bint _says(self) noexcept nogil:
+        """Whether something is said of the labels."""
+        return self.fields.n_contexts and 1 < self.context.n_labels <= MOST_LABELS
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         cdef double* shares = out.shares if out.shares != NULL else scratch.shares
         cdef Mixed* mixed = <Mixed*> scratch.memo
         cdef int32_t label, n = self.context.n_labels
-        if not self._n_known():
+        if not self._says():
             for label in range(n):
                 shares[label] = 1.0 / n
         else:
@@ -275,7 +270,7 @@ cdef class ContextTree(Tree):
         cdef float[MOST_LABELS * SPEEDS] scales
         cdef const Mixed* mixed = <const Mixed*> scratch.memo
         cdef double[::1] before = np.zeros(n + 1), parts
-        if not self._n_known() or out.output >= n:
+        if not self._says() or out.output >= n:
             return out.add_bias(said)
         self._scales(n, scales, &before[0])
         moves = {}
