@@ -532,8 +532,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
 
     def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
         batch = self._batch(X)
-        normalized = self._core.labels.normalized
-        labels = [normalized(label) for label in label_list(y, batch.n_rows)]
+        labels = self._core.labels.all_normalized(label_list(y, batch.n_rows))
         weights = weight_array(w, batch.n_rows)
         return batch, (
             batch.rows(), batch.names, batch.first_rows(weights), labels, weights

@@ -345,7 +345,8 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         """
 
         def labels(n_rows: int) -> list[Any]:
-            return [self._core.labels.normalized(label) for label in label_list(y, n_rows)]
+            normalized: list[Any] = self._core.labels.all_normalized(label_list(y, n_rows))
+            return normalized
 
         self._grow(X, w, labels)
 

@@ -101,6 +101,10 @@ cdef class LabelIndex:
             )
         return label
 
+    def all_normalized(self, list labels):
+        """The labels of a batch, each as `normalized` gives it."""
+        return [self.normalized(label) for label in labels]
+
     cdef int32_t find(self, object label) except -2:
         """The number of a normalized label, -1 if it is new."""
         found = self._ids.get(label)
