@@ -23,6 +23,7 @@ cdef class Workspace:
     cdef RowEncoder encoder
     cdef RowTable table
     cdef Row row
+    cdef double norm            # of what is standardised in it, see ColumnScaler
     cdef Scratch* scratch       # the first of several where there are members of an ensemble
     cdef Py_ssize_t n_scratches
     cdef int views

@@ -18,7 +18,7 @@ from streamtree._core.stream.features cimport UNBOUNDED, FeatureIndex, check_nam
 from streamtree._core.stream.labels cimport LabelIndex
 from streamtree._core.stream.lock cimport ModelLock
 from streamtree._core.stream.row cimport (
-    BY_LABEL, ENCODED, LISTED, PLAIN, STANDARD, TABLE, Scratch, View, places_for,
+    BY_LABEL, ENCODED, LISTED, PLAIN, STANDARD, TABLE, Scratch, places_for,
 )
 from streamtree._core.stream.scaling cimport ColumnScaler
 from streamtree._core.stream.sources cimport RowSource
@@ -185,27 +185,22 @@ cdef class Workspace:
         cdef Py_ssize_t n_plain
         cdef bint is_standard = (self.views & (STANDARD | ENCODED)) != 0
         cdef bint is_listed
-        cdef View raw
         self._reserve(self.raw.n)
         self.row.serial += 1
         if is_standard:
-            is_listed = scaler.standardise(self.raw, self.standard, &raw)
+            is_listed = scaler.standardise(
+                self.raw, self.standard, &self.row.standard, &self.norm
+            )
         else:
-            raw = self.raw.view(self.raw.n)
             is_listed = self.raw.is_dense()
-        if is_listed and not (scaler.has_other_units and scaler.lists):
-            self.row.listed = self.row.plain = raw
-        elif self.views & (PLAIN | LISTED):
-            n_plain = scaler.list_values(self.raw, self.listed)
-            self.row.listed = self.row.plain = self.listed.view(self.listed.n)
-            if n_plain < self.listed.n and self.views & PLAIN:
-                self.row.plain = self.listed.view(n_plain)
-        if is_standard and is_listed and self.standard.n == self.raw.n:
-            # the same columns
-            self.row.standard = raw
-            self.row.standard.values = self.standard.values
-        elif is_standard:
-            self.row.standard = self.standard.view(self.standard.n)
+        if self.views & (PLAIN | LISTED):
+            if is_listed and not (scaler.has_other_units and scaler.lists):
+                self.row.listed = self.row.plain = self.raw.view(self.raw.n)
+            else:
+                n_plain = scaler.list_values(self.raw, self.listed)
+                self.row.listed = self.row.plain = self.listed.view(self.listed.n)
+                if n_plain < self.listed.n and self.views & PLAIN:
+                    self.row.plain = self.listed.view(n_plain)
         if self.views & ENCODED:
             self.encoder.encode(&self.row.standard, &self.row.encoded)
         if self.views & TABLE:
@@ -406,7 +401,7 @@ cdef class Intake:
             workspace.make_views(self.scaler)
         workspace.reserve_answers(max(self.context.n_labels, self.context.n_targets))
         if self.scaler.standardises:
-            self.scaler.count_norm(workspace.row.standard.values, workspace.row.standard.n)
+            self.scaler.count_norm(workspace.norm)
         return 0
 
     # --------------------------------------------------------------------------- batches

@@ -1,5 +1,6 @@
 """Mean and deviation that no single value spoils, and that follow a change of unit."""
 
+from libc.math cimport fabs
 from libc.stdint cimport int32_t, int64_t
 
 
@@ -60,10 +61,8 @@ cdef struct ColumnScale:
 cdef inline double within_reach(const ColumnScale* scale, double value) noexcept nogil:
     """The value, or the edge that it lies beyond."""
     cdef double distance = (value - scale.center) * scale.factor
-    if distance > OUTLIER:
-        return scale.center + OUTLIER / scale.factor
-    if distance < -OUTLIER:
-        return scale.center - OUTLIER / scale.factor
+    if fabs(distance) > OUTLIER:
+        return scale.center + (OUTLIER if distance > 0.0 else -OUTLIER) / scale.factor
     return value
 
 
@@ -83,7 +82,8 @@ cdef inline void count_value(ColumnScale* scale, double value) noexcept nogil:
     value -= scale.pivot
     scale.sum += value
     scale.sum_squares += value * value
-    scale.has_varied |= value != 0.0
+    if not scale.has_varied:
+        scale.has_varied = value != 0.0
 
 
 cdef inline int64_t n_shown(const ColumnScale* scale) noexcept nogil:

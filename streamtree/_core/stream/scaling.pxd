@@ -12,8 +12,7 @@ cdef double MOST_VALUE
 
 
 cdef inline double clipped(double value) noexcept nogil:
-    if value > SCALE_LIMIT:
-        return SCALE_LIMIT
+    value = SCALE_LIMIT if value > SCALE_LIMIT else value
     # so that NaN, of values near the end of the number range, does not get through
     return value if value > -SCALE_LIMIT else -SCALE_LIMIT
 
@@ -51,10 +50,11 @@ cdef class ColumnScaler:
     cdef size_t n_bytes(self) noexcept
     cdef int forget(self) except -1
     cdef bint has_zeros(self, int32_t column) noexcept nogil
-    cdef bint standardise(self, RowBuffer raw, RowBuffer out, View* view) except -1 nogil
+    cdef bint standardise(self, RowBuffer raw, RowBuffer out, View* view,
+                          double* norm) except -1 nogil
     cdef Py_ssize_t list_values(self, RowBuffer raw, RowBuffer out) except -1 nogil
     cdef bint count(self, RowBuffer raw, bint zeros_implied) noexcept nogil
-    cdef void count_norm(self, const double* values, Py_ssize_t n) noexcept nogil
+    cdef void count_norm(self, double norm) noexcept nogil
     cdef void not_implied(self, int32_t column, int64_t rows) noexcept nogil
     cdef bint _look(self, ColumnScale* column) noexcept nogil
     cdef void _find_origin(self, ColumnScale* column, double first, double value) noexcept nogil

@@ -113,40 +113,58 @@ cdef class ColumnScaler:
         if self.standardises or self.lists:
             self.columns[column].zeros -= rows
 
-    cdef bint standardise(self, RowBuffer raw, RowBuffer out, View* view) except -1 nogil:
+    cdef bint standardise(self, RowBuffer raw, RowBuffer out, View* view,
+                          double* norm) except -1 nogil:
         """Write a raw row scaled to `out`, without what is missing or zero after scaling.
 
         The zeros of dense columns come last, so that it makes no difference whether a sparse row
-        stored them. `view` becomes that of `raw`; returns whether nothing in it is missing or zero.
+        stored them. `view` becomes that of `out`, `norm` 1 and the squares of its values; returns
+        whether nothing in the raw row is missing or zero.
         """
-        cdef Py_ssize_t i, n = 0
-        cdef double value
+        cdef Py_ssize_t i
+        cdef double value, total = 1.0
         cdef bint has_zeros = False, has_gaps = False
-        cdef int32_t number, top = -1, apart = 0
+        cdef int32_t number, top = -1, apart = 0, n = 0
         cdef const ColumnScale* column
+        # in local variables, so that no loop reads them again for every value
+        cdef const ColumnScale* columns = self.columns
+        cdef const int32_t* numbers = raw.columns
+        cdef const double* values = raw.values
         out.reserve(raw.n)
+        cdef int32_t* out_numbers = out.columns
+        cdef double* out_values = out.values
         for i in range(raw.n):
-            number = raw.columns[i]
-            top = max(top, number)
-            apart |= number ^ <int32_t> i
-            value = raw.values[i]
-            # a NaN equals nothing: neither it nor a zero is kept
-            if not (value < 0.0 or value > 0.0):
+            number = numbers[i]
+            value = values[i]
+            # false of NaN, too
+            if not fabs(value) > 0.0:
                 has_zeros |= value == 0.0
                 has_gaps = True
                 continue
-            value = scaled(&self.columns[number], value)
-            out.columns[n] = number
-            out.values[n] = value
-            n += value != 0.0
-        if has_zeros:
-            for i in range(raw.n):
-                column = &self.columns[raw.columns[i]]
-                out.columns[n] = raw.columns[i]
-                out.values[n] = clipped(-column.center * column.factor)
-                n += raw.values[i] == 0.0 and column.center != 0.0 and column.factor != 0.0
+            value = scaled(&columns[number], value)
+            if value == 0.0:
+                continue
+            out_numbers[n] = number
+            out_values[n] = value
+            total += value * value
+            top = max(top, number)
+            apart |= number ^ n
+            n += 1
+        for i in range(raw.n if has_zeros else 0):
+            number = numbers[i]
+            column = &columns[number]
+            if values[i] == 0.0 and column.center != 0.0 and column.factor != 0.0:
+                value = clipped(-column.center * column.factor)
+                out_numbers[n] = number
+                out_values[n] = value
+                total += value * value
+                top = max(top, number)
+                apart |= number ^ n
+                n += 1
         out.n = n
-        view[0] = View(raw.columns, raw.values, raw.n, top, apart == 0)
+        norm[0] = total
+        view.columns, view.values, view.n = out_numbers, out_values, n
+        view.top, view.is_full = top, apart == 0
         return not has_gaps
 
     cdef Py_ssize_t list_values(self, RowBuffer raw, RowBuffer out) except -1 nogil:
@@ -160,7 +178,7 @@ cdef class ColumnScaler:
         for i in range(raw.n):
             out.columns[n] = raw.columns[i]
             out.values[n] = raw.values[i]
-            n += raw.values[i] < 0.0 or raw.values[i] > 0.0
+            n += fabs(raw.values[i]) > 0.0
             has_zeros |= raw.values[i] == 0.0
         n_values = n
         if has_zeros and self.lists:
@@ -179,6 +197,9 @@ cdef class ColumnScaler:
         cdef Py_ssize_t i
         cdef double value
         cdef ColumnScale* column
+        cdef ColumnScale* columns = self.columns
+        cdef const int32_t* numbers = raw.columns
+        cdef const double* values = raw.values
         cdef int32_t had_varied
         cdef double first
         cdef bint changes = False
@@ -190,12 +211,13 @@ cdef class ColumnScaler:
             return False
         self._implied_rows += zeros_implied
         for i in range(raw.n):
-            value = raw.values[i]
-            column = &self.columns[raw.columns[i]]
+            value = values[i]
+            column = &columns[numbers[i]]
             if value == 0.0:
                 column.zeros += not zeros_implied
                 continue
-            column.zeros -= zeros_implied
+            if zeros_implied:
+                column.zeros -= 1
             if value != value:
                 continue
             had_varied, first = column.has_varied, column.pivot
@@ -223,12 +245,8 @@ cdef class ColumnScaler:
             self.changes += 1
             column.origin, column.origin_rank = first, self.n_origins
 
-    cdef void count_norm(self, const double* values, Py_ssize_t n) noexcept nogil:
-        """Let a standardised row into the mean norm, after `count`."""
-        cdef double norm = 1.0
-        cdef Py_ssize_t i
-        for i in range(n):
-            norm += values[i] * values[i]
+    cdef void count_norm(self, double norm) noexcept nogil:
+        """Let the norm of a standardised row into the mean, after `count`."""
         self.mean_norm += (norm - self.mean_norm) / self.rows
 
     cdef bint _look(self, ColumnScale* column) noexcept nogil:
