@@ -72,6 +72,7 @@ cdef double as_weight(object w) except -1.0:
     return number
 
 
+@cython.final
 cdef class Examples:
     """The labels or targets of the rows of a batch, and their weights."""
 
@@ -366,7 +367,7 @@ cdef class Learner:
         """
         cdef Workspace own = self.intake.own
         cdef Py_ssize_t i, last = source.n_rows - 1
-        cdef Example example
+        cdef Example example, following
         cdef Prediction said
         cdef Prediction* out = NULL
         cdef SignalWatch watch = new_watch()
@@ -381,16 +382,16 @@ cdef class Learner:
             if crew is not None:
                 crew.start()
                 own.scratch.crew = <void*> crew
+            if source.n_rows:
+                following = examples.of(0)
             with nogil:
                 for i in range(source.n_rows):
                     heed_signals(&watch)
-                    example = examples.of(min(i + 1, last))
-                    if example.label >= 0:
-                        self.tree.expect(example.label)
-                    example = examples.of(i)
+                    example, following = following, examples.of(min(i + 1, last))
+                    if following.label >= 0:
+                        self.tree.expect(following.label)
                     if example.label >= 0:
                         self.tree.approach(example.label)
-                    own.repeats = False
                     self.intake.take(source, i, example.weight > 0.0, own)
                     if shares is not None:
                         said.shares = &shares[i, 0]
@@ -527,7 +528,6 @@ cdef class Learner:
         for i in range(source.n_rows):
             heed_signals(&watch)
             example = examples.of(i)
-            own.repeats = False
             self.intake.take(source, i, True, own)
             own.raw.swap(own.incoming)
             self.intake.count(own, source.is_sparse)

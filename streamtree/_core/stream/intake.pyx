@@ -334,6 +334,9 @@ cdef class Intake:
     cdef int take(self, RowSource source, Py_ssize_t i, bint learns,
                   Workspace workspace) except -1 nogil:
         """Read row i of a source, to be learned or only predicted."""
+        # few rows of a batch are the one before: that is not worth a look at each
+        workspace.version = 0
+        workspace.repeats = False
         source.read(i, learns, workspace.incoming)
         if self.features.n_shared:
             self.features.merge(workspace.incoming)
