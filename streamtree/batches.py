@@ -376,13 +376,9 @@ class Batch:
 
     def label_output(self, numbers: NDArray[np.int32], labels: list[Any]) -> Any:
         """The labels of class numbers, None for -1: an array, or a series like the frame."""
-        unknown = numbers < 0
-        if unknown.any():  # before any learning
-            predicted = np.full(len(numbers), None, dtype=object)
-            known = np.flatnonzero(~unknown)
-            predicted[known] = [labels[number] for number in numbers[known]]
-        else:
-            predicted = _label_table(labels)[numbers]
+        # before any learning, -1 takes the last of a table
+        table = _label_table([*labels, None] if (numbers < 0).any() else labels)
+        predicted = table[numbers]
         if self._frame is None:
             return predicted
         if _is_of_one_type(labels):
