@@ -532,7 +532,8 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
 
     def _prepared(self, X: Any, y: Any, w: Any) -> tuple[Batch, tuple[Any, ...]]:
         batch = self._batch(X)
-        labels = self._core.labels.all_normalized(label_list(y, batch.n_rows))
+        labels = label_list(y, batch.n_rows)
+        self._core.labels.normalize(labels)
         weights = weight_array(w, batch.n_rows)
         return batch, (
             batch.rows(), batch.names, batch.first_rows(weights), labels, weights

@@ -345,8 +345,9 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         """
 
         def labels(n_rows: int) -> list[Any]:
-            normalized: list[Any] = self._core.labels.all_normalized(label_list(y, n_rows))
-            return normalized
+            found = label_list(y, n_rows)
+            self._core.labels.normalize(found)
+            return found
 
         self._grow(X, w, labels)
 

@@ -44,6 +44,11 @@ cdef bint has_missing(object label) except -1:
     return False
 
 
+cdef inline bint is_plain(object label) noexcept:
+    """Whether a label is a class as it is."""
+    return type(label) is str or type(label) is int or type(label) is bool
+
+
 def plain(scalar, str what):
     """A scalar of numpy as a Python object: dates are none of integers."""
     if isinstance(scalar, (np.datetime64, np.timedelta64)) and type(scalar.item()) is int:
@@ -85,7 +90,7 @@ cdef class LabelIndex:
 
     cpdef object normalized(self, object label):
         """The label as a plain Python object; raises if it cannot be a class."""
-        if type(label) is str or type(label) is int or type(label) is bool:
+        if is_plain(label):
             return label
         if isinstance(label, np.generic):
             label = plain(label, "y")
@@ -101,11 +106,14 @@ cdef class LabelIndex:
             )
         return label
 
-    def all_normalized(self, list labels):
-        """The labels of a batch, each as `normalized` gives it."""
-        return [self.normalized(label) for label in labels]
+    def normalize(self, list labels):
+        """Put in place of each of some labels what `normalized` makes of it."""
+        cdef Py_ssize_t i
+        for i in range(len(labels)):
+            if not is_plain(labels[i]):
+                labels[i] = self.normalized(labels[i])
 
-    cdef int32_t find(self, object label) except -2:
+    cdef inline int32_t find(self, object label) except -2:
         """The number of a normalized label, -1 if it is new."""
         found = self._ids.get(label)
         return -1 if found is None else <int32_t> found
