@@ -6,6 +6,7 @@ The views of a row bring the zeros of a dense row to the same place: behind the 
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
+from libc.string cimport memcpy
 
 from streamtree._core.stream.buffers cimport RowBuffer
 from streamtree._core.stream.scaling cimport ColumnScaler
@@ -20,10 +21,16 @@ ctypedef fused Cell:
 
 
 cdef Py_ssize_t copy_line(
-    const Cell* line, const int32_t[::1] known, int32_t* columns, double* values
+    const Cell* line, const int32_t[::1] known, bint are_all_known, int32_t* columns,
+    double* values
 ) noexcept nogil:
     """Write the cells of known columns; returns how many."""
     cdef Py_ssize_t position, n = 0
+    if are_all_known:
+        memcpy(columns, &known[0], known.shape[0] * sizeof(int32_t))
+        for position in range(known.shape[0]):
+            values[position] = line[position]
+        return known.shape[0]
     for position in range(known.shape[0]):
         columns[n] = known[position]
         values[n] = line[position]
@@ -58,6 +65,7 @@ cdef class DenseRows(RowSource):
     Its type is float64, float32 or uint8.
     """
 
+    cdef bint _are_all_known
     cdef int _cell_size     # which of the next three is set
     cdef const double[:, ::1] _float64
     cdef const float[:, ::1] _float32
@@ -76,16 +84,27 @@ cdef class DenseRows(RowSource):
     cdef RowSource reader(self):
         return self
 
+    cdef int bind(self, ColumnScaler scaler, const int32_t[::1] columns) except -1:
+        RowSource.bind(self, scaler, columns)
+        self._are_all_known = bool((np.asarray(columns) >= 0).all())
+        return 0
+
     cdef int read(self, Py_ssize_t i, bint learns, RowBuffer out) except -1 nogil:
         out.reserve(self.n_columns)
         if self.n_columns == 0:
             out.n = 0
         elif self._cell_size == sizeof(double):
-            out.n = copy_line(&self._float64[i, 0], self.columns, out.columns, out.values)
+            out.n = copy_line(
+                &self._float64[i, 0], self.columns, self._are_all_known, out.columns, out.values
+            )
         elif self._cell_size == sizeof(float):
-            out.n = copy_line(&self._float32[i, 0], self.columns, out.columns, out.values)
+            out.n = copy_line(
+                &self._float32[i, 0], self.columns, self._are_all_known, out.columns, out.values
+            )
         else:
-            out.n = copy_line(&self._uint8[i, 0], self.columns, out.columns, out.values)
+            out.n = copy_line(
+                &self._uint8[i, 0], self.columns, self._are_all_known, out.columns, out.values
+            )
         return 0
 
 
