@@ -365,6 +365,8 @@ cdef class Intake:
     cdef bint has_news(self, Workspace workspace) noexcept nogil:
         """Whether what was read has a value in a column that no row before had."""
         cdef Py_ssize_t i
+        if self.scaler.n_born == self.scaler.size:
+            return False
         for i in range(workspace.incoming.n):
             if (
                 self.scaler.columns[workspace.incoming.columns[i]].birth >= self.scaler.rows
