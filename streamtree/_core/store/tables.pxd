@@ -69,6 +69,13 @@ cdef inline Py_ssize_t table_locate(
     return absent
 
 
+cdef inline size_t table_bytes(const Table* table, int width) noexcept nogil:
+    cdef size_t per_slot = width * sizeof(double)
+    if table.keys != NULL:
+        per_slot += sizeof(int32_t)
+    return table.capacity * per_slot
+
+
 # A map from ints of at least 0 to ints is a table of width 1, freed by table_free. Its layout
 # depends on the number of its keys only.
 
@@ -98,7 +105,6 @@ cdef void table_thin(
 ) noexcept nogil
 cdef void table_free(Table* table) noexcept nogil
 cdef Py_ssize_t table_count(const Table* table, int width) noexcept nogil
-cdef size_t table_bytes(const Table* table, int width) noexcept nogil
 cdef int32_t* table_sorted_slots(
     const Table* table, int width, Py_ssize_t* n
 ) except? NULL nogil

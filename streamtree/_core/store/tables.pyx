@@ -312,13 +312,6 @@ cdef int table_clone(Table* table, const Table* source, int width) except -1 nog
     return 0
 
 
-cdef size_t table_bytes(const Table* table, int width) noexcept nogil:
-    cdef size_t per_slot = width * sizeof(double)
-    if table.keys != NULL:
-        per_slot += sizeof(int32_t)
-    return table.capacity * per_slot
-
-
 cdef Py_ssize_t table_count(const Table* table, int width) noexcept nogil:
     """How many records are not all zero."""
     cdef int32_t slot

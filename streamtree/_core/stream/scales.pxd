@@ -66,24 +66,24 @@ cdef inline double within_reach(const ColumnScale* scale, double value) noexcept
     return value
 
 
-cdef inline void count_value(ColumnScale* scale, double value) noexcept nogil:
-    """Let a value into the sums; `look_at` is to be looked at then.
-
-    One far out is counted as one at the edge: a sentinel such as 99999 must not flatten all others
-    for ever.
-    """
-    if scale.phase != SETTLED:
-        collect(scale, value)
-    if scale.phase != COLLECTING:
-        value = within_reach(scale, value)
-    elif scale.counted == 0:
-        scale.pivot = value
+cdef inline void add_value(ColumnScale* scale, double value) noexcept nogil:
+    """Let a value into the sums as it is."""
     scale.counted += 1
     value -= scale.pivot
     scale.sum += value
     scale.sum_squares += value * value
-    if not scale.has_varied:
-        scale.has_varied = value != 0.0
+
+
+cdef inline bint count_value(ColumnScale* scale, double value) noexcept nogil:
+    """Let a value into the sums; returns whether it is the first that differs from those before.
+
+    One far out is counted as one at the edge: a sentinel such as 99999 must not flatten all others
+    for ever. `look_at` is to be looked at then.
+    """
+    if scale.phase == SETTLED and scale.has_varied:
+        add_value(scale, within_reach(scale, value))
+        return False
+    return count_unsettled(scale, value)
 
 
 cdef inline int64_t n_shown(const ColumnScale* scale) noexcept nogil:
@@ -91,7 +91,7 @@ cdef inline int64_t n_shown(const ColumnScale* scale) noexcept nogil:
     return scale.counted + scale.forgotten
 
 
-cdef void collect(ColumnScale* scale, double value) noexcept nogil
+cdef bint count_unsettled(ColumnScale* scale, double value) noexcept nogil
 cdef void moments_of(const ColumnScale* scale, double* mean, double* variance) noexcept nogil
 cdef void moments_before(const ColumnScale* scale, double* mean, double* variance) noexcept nogil
 cdef bint is_far_out(const ColumnScale* scale, double value, double reach) noexcept nogil

@@ -61,6 +61,20 @@ cdef void collect(ColumnScale* scale, double value) noexcept nogil:
         scale.half_mean = scale.part_pivot + scale.part_sum / (scale.n_part - 2)
 
 
+cdef bint count_unsettled(ColumnScale* scale, double value) noexcept nogil:
+    """As `count_value`, in any phase."""
+    cdef bint had_varied = scale.has_varied
+    if scale.phase != SETTLED:
+        collect(scale, value)
+    if scale.phase != COLLECTING:
+        value = within_reach(scale, value)
+    elif scale.counted == 0:
+        scale.pivot = value
+    add_value(scale, value)
+    scale.has_varied |= value != scale.pivot
+    return scale.has_varied and not had_varied
+
+
 cdef inline bint is_mixed(const ColumnScale* scale) noexcept nogil:
     """Whether the values collected are of many kinds."""
     return 2 * scale.n_changes >= scale.n_part

@@ -200,7 +200,6 @@ cdef class ColumnScaler:
         cdef ColumnScale* columns = self.columns
         cdef const int32_t* numbers = raw.columns
         cdef const double* values = raw.values
-        cdef int32_t had_varied
         cdef double first
         cdef bint changes = False
         self.rows += 1
@@ -220,9 +219,8 @@ cdef class ColumnScaler:
                 column.zeros -= 1
             if value != value:
                 continue
-            had_varied, first = column.has_varied, column.pivot
-            count_value(column, value)
-            if had_varied != column.has_varied:
+            first = column.pivot
+            if count_value(column, value):
                 changes = True
                 self._find_origin(column, first, value)
             if column.counted >= column.look_at:
