@@ -66,24 +66,27 @@ cdef inline double within_reach(const ColumnScale* scale, double value) noexcept
     return value
 
 
-cdef inline void add_value(ColumnScale* scale, double value) noexcept nogil:
-    """Let a value into the sums as it is."""
+cdef inline bint add_value(ColumnScale* scale, double value) noexcept nogil:
+    """Let a value into the sums as it is; returns whether it is the first that differs."""
     scale.counted += 1
     value -= scale.pivot
     scale.sum += value
     scale.sum_squares += value * value
+    if scale.has_varied or value == 0.0:
+        return False
+    scale.has_varied = True
+    return True
 
 
 cdef inline bint count_value(ColumnScale* scale, double value) noexcept nogil:
-    """Let a value into the sums; returns whether it is the first that differs from those before.
+    """Let a value into the sums; returns whether it is the first that differs.
 
     One far out is counted as one at the edge: a sentinel such as 99999 must not flatten all others
     for ever. `look_at` is to be looked at then.
     """
-    if scale.phase == SETTLED and scale.has_varied:
-        add_value(scale, within_reach(scale, value))
-        return False
-    return count_unsettled(scale, value)
+    if scale.phase != SETTLED:
+        return count_unsettled(scale, value)
+    return add_value(scale, within_reach(scale, value))
 
 
 cdef inline int64_t n_shown(const ColumnScale* scale) noexcept nogil:

@@ -62,16 +62,14 @@ cdef void collect(ColumnScale* scale, double value) noexcept nogil:
 
 
 cdef bint count_unsettled(ColumnScale* scale, double value) noexcept nogil:
-    """As `count_value`, in any phase."""
+    """As `count_value`, of a scale that collects values."""
     cdef bint had_varied = scale.has_varied
-    if scale.phase != SETTLED:
-        collect(scale, value)
-    if scale.phase != COLLECTING:
+    collect(scale, value)
+    if scale.phase == ON_TRIAL:
         value = within_reach(scale, value)
     elif scale.counted == 0:
         scale.pivot = value
     add_value(scale, value)
-    scale.has_varied |= value != scale.pivot
     return scale.has_varied and not had_varied
 
 
