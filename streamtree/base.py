@@ -11,6 +11,7 @@ import math
 import numbers
 import os
 import pickle
+import reprlib
 import sys
 from collections.abc import Callable, Hashable
 from typing import Any, Self, TypeVar, cast
@@ -226,7 +227,9 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
 
     @lock_timeout.setter
     def lock_timeout(self, seconds: float) -> None:
-        self._core.intake.lock.set_timeout(seconds)
+        if seconds != math.inf:
+            seconds = check_number("lock_timeout, unless math.inf,", seconds, at_least=0)
+        self._core.intake.lock.timeout = seconds
 
     def __sizeof__(self) -> int:
         """All bytes that the estimator takes: names, labels, the tree, room for rows."""
@@ -1111,7 +1114,7 @@ def check_max_bytes(value: Any) -> int | None:
         )
     if not LEAST_BYTES <= int(value) <= 2**62:
         raise ValueError(
-            f"max_bytes must be from {LEAST_BYTES} to {2**62} bytes, got {value!r}"
+            f"max_bytes must be from {LEAST_BYTES} to {2**62} bytes, got {_shown(value)}"
         )
     return int(value)
 
@@ -1153,7 +1156,10 @@ def check_number(
         isinstance(value, bool) or not isinstance(value, numbers.Real)
     ):
         raise TypeError(f"{name} must be a number, got {type(value).__name__}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.nan
     inside = at_least <= number <= at_most and above < number < below
     if not math.isfinite(number) or not inside:
         bounds = [
@@ -1162,7 +1168,7 @@ def check_number(
             *([f"at most {at_most:g}"] if at_most < math.inf else []),
             *([f"below {below:g}"] if below < math.inf else []),
         ]
-        raise ValueError(f"{name} must be {' and '.join(['finite', *bounds])}, got {value!r}")
+        raise ValueError(f"{name} must be {' and '.join(['finite', *bounds])}, got {_shown(value)}")
     return number
 
 
@@ -1171,5 +1177,14 @@ def check_integer(name: str, value: Any, *, at_least: int, at_most: int) -> int:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer, got {type(value).__name__}")
     if not at_least <= int(value) <= at_most:
-        raise ValueError(f"{name} must be from {at_least} to {at_most}, got {value!r}")
+        raise ValueError(f"{name} must be from {at_least} to {at_most}, got {_shown(value)}")
     return int(value)
+
+
+def _shown(value: Any) -> str:
+    """A number in an error."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:
+        # of so many digits that Python does not write them
+        return f"a number of type {type(value).__name__} with thousands of digits"

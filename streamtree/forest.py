@@ -145,7 +145,7 @@ class _Forest(StreamModel):
             raise ValueError(f"member {name!r}: {error}") from None
 
     def _seed_of_tree(self, i: int) -> int:
-        return ((self.seed or 0) << _SEED_BITS | i) % 2**64
+        return (int(self.seed or 0) << _SEED_BITS | i) % 2**64
 
     def _tree_maker(self) -> Callable[[], Any]:
         n_trees = check_integer("n_trees", self.n_trees, at_least=0, at_most=1000)

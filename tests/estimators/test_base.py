@@ -1,6 +1,8 @@
 """Parameters, pickles, copies and clones: what an estimator is besides what it learns."""
 
 import copy
+import inspect
+import itertools
 import math
 import pickle
 import sys
@@ -18,7 +20,7 @@ from support.strategies import settings, streams
 from support.streams import as_dicts, blobs, changing_rows
 
 import streamtree
-from streamtree import LOMTreeClassifier, ModelTreeClassifier
+from streamtree import ForestClassifier, LOMTreeClassifier, ModelTreeClassifier
 
 estimators = pytest.mark.parametrize("estimator", ESTIMATORS)
 
@@ -105,6 +107,29 @@ def test_a_bad_parameter_is_named_with_what_is_allowed(estimator, name, value, e
     assert set(BAD[estimator]) == set(estimator()._get_params())
 
 
+ABSURD = [
+    10**400, -(10**400), 10**5000, Fraction(10**400), Fraction(10**5000), np.uint64(2**64 - 1),
+    np.int64(-(2**63)), True, np.True_, math.nan, math.inf, np.float32(math.inf), "1",
+]  # fmt: skip
+
+
+@estimators
+def test_absurd_numbers_are_refused_by_name(estimator):
+    """Where bounds allow them they are taken; no other error comes up."""
+    names = [
+        name for name, each in inspect.signature(estimator).parameters.items()
+        if type(each.default) in (int, float) or name in ("seed", "max_bytes")
+    ]
+    for name, value in itertools.product(names, ABSURD):
+        said = ""
+        try:
+            estimator(**{name: value})
+        except (TypeError, ValueError) as error:
+            said = str(error)
+        assert value == 2**64 - 1 if not said else f"{name} must be " in said
+        assert len(said) < 200
+
+
 @pytest.mark.parametrize(
     "params",
     [
@@ -131,6 +156,10 @@ def test_numpy_parameters_mean_what_plain_ones_mean():
     other = LOMTreeClassifier(
         max_splits=np.int16(5), learning_rate=np.float32(0.5), seed=np.int64(7)
     )
+    plain.learn_many(X, y)
+    other.learn_many(X, y)
+    assert pickle.dumps(plain.snapshot()) == pickle.dumps(other.snapshot())
+    plain, other = (ForestClassifier(2, ("extra",), seed=seed) for seed in (2**60, np.int64(2**60)))
     plain.learn_many(X, y)
     other.learn_many(X, y)
     assert pickle.dumps(plain.snapshot()) == pickle.dumps(other.snapshot())

@@ -5,7 +5,7 @@ cdef extern from "pythread.h":
 cdef class ModelLock:
     cdef readonly bint is_learning
     cdef readonly int n_predicting
-    cdef readonly double timeout        # seconds that a call waits; 0: it is refused at once
+    cdef public double timeout          # seconds that a call waits; 0: it is refused at once
     cdef list _waiting                  # turns, in the order in which their calls came
     cdef unsigned long _learner         # the thread that learns
     cdef unsigned long* _predictors     # the thread of every prediction that is inside

@@ -9,7 +9,6 @@ from libc.stdlib cimport free
 from streamtree._core.store.memory cimport regrown
 
 import threading
-from numbers import Real
 
 
 @cython.final
@@ -49,14 +48,6 @@ cdef class ModelLock:
 
     def __dealloc__(self):
         free(self._predictors)
-
-    def set_timeout(self, seconds):
-        """The most seconds that a call is to wait; 0: not at all."""
-        if not isinstance(seconds, Real):
-            raise TypeError(f"lock_timeout must be a number, got {seconds!r}")
-        if not seconds >= 0:
-            raise ValueError(f"lock_timeout must be at least 0, got {seconds!r}")
-        self.timeout = seconds
 
     cdef int _make_room(self) except -1:
         cdef int capacity = 2 * self._capacity + 8
