@@ -22,7 +22,7 @@ from streamtree._core.stream.features import Category, Shared, category_text
 from streamtree._core.stream.sources import CodedRows, DenseRows, SparseRows
 
 __all__ = [
-    "Batch", "indexed_frame", "label_array", "label_list", "take_rows", "target_array",
+    "Batch", "as_table", "indexed_frame", "label_array", "label_list", "take_rows", "target_array",
     "target_columns", "weight_array",
 ]
 
@@ -178,12 +178,8 @@ class Batch:
     def _take_frame(self, X: Any) -> None:
         import narwhals.stable.v2 as nw
 
-        if type(X).__name__ == "RecordBatch":
-            import pyarrow as pa
-
-            X = pa.Table.from_batches([X])
         try:
-            frame = nw.from_native(X, eager_only=True)
+            frame = nw.from_native(as_table(X), eager_only=True)
         except TypeError:
             raise TypeError(
                 "X must be a 2-D numpy array, a scipy sparse matrix or a data frame, "
@@ -213,7 +209,8 @@ class Batch:
             if frame.implementation.is_pandas_like():
                 array = native.to_numpy(dtype=np.float64, na_value=np.nan)
             else:
-                array = np.asarray(frame.to_numpy(), dtype=np.float64)
+                # what has no columns has no arrays to put together
+                array = np.asarray(frame.to_numpy() if self.names else [], dtype=np.float64)
             self._take_array(array.reshape(self.n_rows, len(self.names)), self.names)
         else:
             self._code(self._frame_columns())
@@ -382,24 +379,27 @@ class Batch:
         if self._frame is None:
             return predicted
         if _is_of_one_type(labels):
-            return self._series(predicted.tolist())
+            return self._series(predicted.tolist(), labels[:1])
         if self._frame.implementation.is_pandas_like():
             return self._series(predicted.tolist(), of_objects=True)
         # a column of other frames has one type
         texts = [*_distinct_texts(labels), None]
-        return self._series([texts[number] for number in numbers])
+        return self._series([texts[number] for number in numbers], texts[:1])
 
     def number_output(self, numbers: NDArray[np.float64]) -> Any:
         """Predicted numbers: the array itself, or a series like the frame that came in."""
-        return numbers if self._frame is None else self._series(numbers.tolist())
+        return numbers if self._frame is None else self._series(numbers.tolist(), [0.0])
 
-    def _series(self, values: list[Any], of_objects: bool = False) -> Any:
+    def _series(
+        self, values: list[Any], alike: list[Any] | None = None, of_objects: bool = False
+    ) -> Any:
+        """A column of values; one of none has the type of what is alike."""
         import narwhals.stable.v2 as nw
 
         series = nw.new_series(
-            name="", values=values, dtype=nw.Object() if of_objects else None,
+            name="", values=values or alike or [], dtype=nw.Object() if of_objects else None,
             backend=self._frame.implementation,
-        ).to_native()
+        ).head(len(values)).to_native()
         if self._frame.implementation.is_pandas_like():
             series.index = self._frame.to_native().index
             series.name = None
@@ -508,6 +508,15 @@ def _label_table(labels: list[Any]) -> NDArray[Any]:
     table = np.empty(len(labels), dtype=object)
     table[:] = labels
     return table
+
+
+def as_table(X: Any) -> Any:
+    """A record batch of pyarrow as a table; all else as it is."""
+    if type(X).__name__ != "RecordBatch":
+        return X
+    import pyarrow as pa
+
+    return pa.Table.from_batches([X])
 
 
 def take_rows(X: Any, rows: Any) -> Any:

@@ -38,7 +38,7 @@ except ImportError as error:
 
 import streamtree
 from streamtree.base import StreamClassifier, StreamRegressor, comparable, public_estimators
-from streamtree.batches import take_rows
+from streamtree.batches import as_table, take_rows
 from streamtree.parameters import checked
 
 
@@ -154,7 +154,7 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
     def _rows(self, X: Any) -> Any:
         """X as a learner takes it; columns go by their names where they have some."""
-        reset = not hasattr(self, "model_")
+        X, reset = as_table(X), not hasattr(self, "model_")
         if not hasattr(X, "columns"):
             X = validate_data(
                 self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan",

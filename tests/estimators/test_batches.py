@@ -409,6 +409,9 @@ def test_frames_give_labels_back(kind, labels):
         pd.DataFrame({"a": pd.Series([], dtype=str)}),
         pl.DataFrame({"a": [], "b": []}),
         pl.DataFrame(),
+        pa.table({"a": pa.array([], pa.float64()), "b": pa.array([], pa.string())}),
+        pa.table({}),
+        pa.record_batch({}),
     ],
     ids=lambda X: f"{type(X).__module__.split('.')[0]}-{X.shape[1]}",
 )
@@ -429,6 +432,23 @@ def test_rows_without_columns_are_examples():
     expected = by_rows([{}] * 3, [1, 2, 2])
     assert by_batch(np.empty((3, 0)), [1, 2, 2]) == expected
     assert by_batch(sp.csr_array((3, 0)), [1, 2, 2]) == expected
+    table = pa.table({"a": [1.0, 2.0, 3.0]}).select([])
+    assert by_batch(table, [1, 2, 2]) == expected
+    assert by_batch(table.to_batches()[0], [1, 2, 2]) == expected
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("labels", ["xy", [1, 2], [0.5, 1.5], [True, False]], ids=repr)
+def test_what_is_said_of_no_rows_has_the_type_of_what_is_said_of_some(kind, labels):
+    frame = FRAMES[kind](frame_rows(2)[0])
+    classifier, regressor = ModelTreeClassifier(), SoftTreeRegressor()
+    classifier.learn_many(frame, list(labels))
+    regressor.learn_many(frame, [1.0, 2.0])
+    for predict in (classifier.predict_many, classifier.predict_proba_many, regressor.predict_many):
+        some, none = predict(frame), predict(frame[:0])
+        for name in ("type", "dtype", "dtypes", "schema"):
+            wanted = getattr(some, name, None)
+            assert np.all(getattr(none, name, None) == wanted), wanted
 
 
 def test_one_weight_may_serve_for_all():

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from support.estimators import ESTIMATORS
@@ -109,6 +110,40 @@ def test_frames_with_strings_and_categories(name, backend):
     assert model.feature_importances_.shape == (3,)
     with pytest.raises(ValueError, match="feature names"):
         model.predict(X[["kind", "number", "size"]])
+
+
+@pytest.mark.parametrize("name", ["ModelTreeClassifier", "SoftTreeRegressor"])
+def test_a_record_batch_is_a_table(name):
+    columns, y = mixed()
+    y = pa.array(y == "yes")
+    table = pa.table(columns)
+    (batch,) = table.to_batches()
+    for method in ("fit", "partial_fit"):
+        models = [getattr(made(name), method)(X, y) for X in (table, batch)]
+        assert pickle.dumps(models[0]) == pickle.dumps(models[1])
+        assert models[1].score(batch, y) > 0.3
+        np.testing.assert_array_equal(models[0].predict(table), models[0].predict(batch))
+
+
+EMPTY = {
+    "no rows": {"number": [], "kind": [], "size": []},
+    "no columns": {},
+}
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("empty", EMPTY)
+@pytest.mark.parametrize("frame", [pa.table, pa.record_batch, pd.DataFrame, pl.DataFrame])
+def test_frames_of_nothing_are_refused(frame, empty):
+    columns, y = mixed()
+    model, nothing = made("ModelTreeClassifier"), frame(EMPTY[empty])
+    for call in (
+        lambda: model.fit(nothing, []), lambda: model.partial_fit(nothing, []),
+        lambda: model.fit(frame(columns), y).predict(nothing), lambda: model.predict_proba(nothing),
+        lambda: model.partial_fit(nothing, []),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=r"0 sample|X has 0 features"):
+            call()
 
 
 def test_columns_go_by_name_or_by_place():
