@@ -310,7 +310,8 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         ------
         TypeError
             If a feature, a label or a parameter is of a type that a file cannot keep: other than
-            str, int, float, bool, None, a numpy number, or a tuple of these. Nothing is written.
+            str, int, float, bool, None, a numpy number, a date or time without a named
+            zone, or a tuple of these. Nothing is written.
         StateError
             If the state contradicts itself, so that `load` would refuse it; that would be an error
             in this package. Nothing is written.

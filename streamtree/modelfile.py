@@ -7,6 +7,7 @@ stored, not compressed, so that nothing can grow beyond the size of the file.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import errno
 import functools
 import hashlib
@@ -42,7 +43,9 @@ MAX_NESTING = 32
 # what an array or a field of a record may be
 PLAIN = {"|b1", "|i1", "|u1"} | {f"<{kind}{size}" for kind in "iu" for size in (2, 4, 8)}
 PLAIN |= {"<f4", "<f8"}
-NUMPY_SCALARS = PLAIN | {"<f2"}
+UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
+NUMPY_SCALARS = PLAIN | {"<f2"} | {f"<M8[{unit}]" for unit in UNITS}
+DATES = {"date": datetime.date, "datetime": datetime.datetime}
 NPY_HEADER = re.compile(rb"\{'descr': (.*), 'fortran_order': False, 'shape': (\(.*\)), \} *\n")
 
 
@@ -114,6 +117,14 @@ def encoded(value: Any, what: str, depth: int = 0) -> Any:
         return {"numpy": ["str", encoded(str(value), what)]}
     if isinstance(value, np.generic) and value.dtype.str in NUMPY_SCALARS:
         return {"numpy": [value.dtype.str, value.tobytes().hex()]}
+    if kind in DATES.values():
+        text = value.isoformat()
+        # zones have names and rules, which the text does not say
+        if repr(kind.fromisoformat(text)) == repr(value):
+            return {kind.__name__: text}
+    is_stamp = kind.__module__.startswith("pandas.") and kind.__name__ == "Timestamp"
+    if is_stamp and value.tzinfo is None:
+        return {"timestamp": encoded(value.asm8, what)}
     if kind is Shared and type(value.number) is int:
         return {"shared": value.number}
     if kind is Template and depth < MAX_NESTING:
@@ -124,7 +135,8 @@ def encoded(value: Any, what: str, depth: int = 0) -> Any:
         return {"tuple" if kind is tuple else "category": parts}
     raise TypeError(
         f"{what} {reprlib.repr(value)}: a model file cannot keep {kind.__qualname__}; it keeps "
-        "str, int, float, bool, None, numpy numbers and tuples of these"
+        "str, int, float, bool, None, numpy numbers, dates and times without a named "
+        "zone, and tuples of these. A string, str() of it, can take its place"
     )
 
 
@@ -152,6 +164,16 @@ def decoded(value: Any, depth: int = 0) -> Any:
             scalar = np.frombuffer(bytes.fromhex(inside[1]), dtype=inside[0])
             if scalar.shape == (1,):
                 return scalar[0]
+    if tag in DATES and type(inside) is str:
+        date = DATES[tag].fromisoformat(inside)
+        if date.isoformat() == inside:
+            return date
+    if tag == "timestamp" and type(moment := decoded(inside, MAX_NESTING)) is np.datetime64:
+        from pandas import Timestamp
+
+        stamp = Timestamp(moment)
+        if type(stamp) is Timestamp and stamp.asm8.dtype == moment.dtype:
+            return stamp
     if tag == "estimator" and type(inside) is list and depth < MAX_NESTING:
         kind, parameters = inside
         if type(kind) is str and type(parameters) is dict:

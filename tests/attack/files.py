@@ -94,6 +94,8 @@ def forged_value(rng, value):
         None,
         True,
         {"numpy": ["<f8", "00"]},
+        {"date": rng.choice(["0001-01-01", "now"])},
+        {"timestamp": {"numpy": ["<M8[s]", rng.choice(["00", "7f", "ff"]) * 8]}},
         {"array": "state/nodes.npy"},
     ]
     if isinstance(value, dict) and isinstance(value.get("int"), int):

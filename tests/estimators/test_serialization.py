@@ -1,5 +1,6 @@
 """Model files: what comes back, what is refused, and that no file can do harm."""
 
+import datetime
 import hashlib
 import io
 import itertools
@@ -9,9 +10,11 @@ import os
 import pickle
 import stat
 import zipfile
+import zoneinfo
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from attack.files import closed, opened
 from golden import make_golden
@@ -41,6 +44,7 @@ from streamtree import (
     modelfile,
 )
 from streamtree._core.store.state import StateError
+from streamtree.serialization import from_bytes, to_bytes
 
 GOLDEN = Path(make_golden.__file__).parent
 
@@ -117,6 +121,7 @@ NAMES = [
     "a", "1", 2**80, -(2**63), 0.5, math.inf, -math.inf, True, None, "", "é\0", "\ud800",
     "\ud83d\ude00", "\U0001f600", ("a", 1, ("b", None)), (), np.int64(7), np.float32(0.1),
     np.uint8(3), np.float64(2.5), np.bool_(False), np.str_("text"), 5e-324,
+    np.datetime64("2026-01-01"), np.datetime64("2026-01-01T12:00:00.000000001"),
 ]  # fmt: skip
 
 
@@ -135,13 +140,29 @@ def test_names_and_labels_come_back_as_they_were(path):
     assert pickle.dumps(loaded) == pickle.dumps(model)
 
 
-@pytest.mark.parametrize("label", [1, 1.0, True, "1", np.float64(1.0), (1, True), 2**100])
+DATES = [
+    datetime.date(2026, 1, 31), datetime.date(1, 1, 1), datetime.datetime(2026, 1, 31),
+    datetime.datetime(9999, 12, 31, 23, 59, 59, 999_999),
+    datetime.datetime(2026, 1, 31, tzinfo=datetime.UTC),
+    datetime.datetime(2026, 1, 31, 5, tzinfo=datetime.timezone(-datetime.timedelta(hours=1.5))),
+    np.datetime64("2026-01"), np.datetime64("2026-01-31T12", "us"), (np.datetime64("2026", "s"), 1),
+    pd.Timestamp("2026-01-31 12:00:00.000000001"), pd.Timestamp("1026-01-31").as_unit("s"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "label", [1, 1.0, True, "1", np.float64(1.0), (1, True), 2**100, *DATES], ids=repr
+)
 def test_labels_that_look_alike_stay_what_they_are(label, path):
     model = ModelTreeClassifier()
     model.learn_one({"a": 1.0}, label)
     (loaded,) = trip(model, path).labels
     assert type(loaded) is type(model.labels[0])
     assert repr(loaded) == repr(model.labels[0])
+    assert (loaded, hash(loaded)) == (model.labels[0], hash(model.labels[0]))
+    assert getattr(loaded, "unit", None) == getattr(model.labels[0], "unit", None)
+    again = from_bytes(to_bytes(model))
+    assert pickle.dumps(again) == pickle.dumps(model) == pickle.dumps(trip(model, path))
 
 
 values = st.recursive(
@@ -176,8 +197,12 @@ class Strange(str):
     pass
 
 
-UNKEPT = [b"bytes", 1j, Strange("a"), (1, b"inside"), np.datetime64("2026-01-01"), print,
-          np.longdouble(1)]  # fmt: skip
+SUMMER = datetime.datetime(2026, 7, 1, tzinfo=zoneinfo.ZoneInfo("Europe/Berlin"))
+UNKEPT = [
+    b"bytes", 1j, Strange("a"), (1, b"inside"), np.datetime64("2026", "5D"), print,
+    np.longdouble(1), SUMMER, pd.Timestamp(SUMMER), datetime.datetime(2026, 1, 1, fold=1),
+    datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(0), "here")),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", UNKEPT, ids=repr)
@@ -185,7 +210,7 @@ def test_names_that_no_file_can_keep_are_named(name, path):
     path.write_bytes(b"what was there")
     model = ModelTreeClassifier()
     model.learn_one({"fine": 1.0, name: 1.0}, "a")
-    with pytest.raises(TypeError, match=r"feature .*(inside|bytes|\w+)"):
+    with pytest.raises(TypeError, match=r"feature .*(inside|bytes|\w+).* can take its place"):
         model.save(path)
     assert path.read_bytes() == b"what was there"
     assert os.listdir(path.parent) == [path.name]
@@ -197,6 +222,34 @@ def test_labels_that_no_file_can_keep_are_named(path):
     with pytest.raises(TypeError, match=r"label.*culprit.*frozenset"):
         model.save(path)
     assert not path.exists()
+
+
+FORGED_DATES = [
+    {"date": "20260131"}, {"date": "2026-01-32"}, {"date": 5}, {"date": "2026-01-31T00:00:00"},
+    {"datetime": "2026-01-31"}, {"datetime": "2026-01-31T24:00:00"},
+    {"datetime": "2026-01-31T00:00:00+25:00"}, {"datetime": None},
+    *({"numpy": [dtype, bytes(size).hex()]} for dtype, size in (
+        ("<M8[ns]", 4), ("<M8", 8), ("<M8[5D]", 8), (">M8[ns]", 8), ("<M8[ns]", 16),
+    )),
+    *({"timestamp": inside} for inside in (
+        5, "2026", None, {"int": 5}, {"timestamp": {"numpy": ["<M8[ns]", "00" * 8]}},
+        # finer or coarser than it can be; missing
+        {"numpy": ["<M8[D]", "00" * 8]}, {"numpy": ["<M8[ps]", "00" * 8]},
+        {"numpy": ["<M8[ns]", "00" * 7 + "80"]},
+    )),
+    {"numpy": ["<M8[ns]", "00" * 7 + "80"]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", FORGED_DATES, ids=repr)
+def test_dates_that_are_none_are_refused(value, path):
+    model = ModelTreeClassifier()
+    model.learn_one({"a": 1.0}, datetime.date(2026, 1, 31))
+    model.save(path)
+    labels = {"list": [value]}
+    altered(path, lambda header, arrays: header["state"]["dict"].update(labels=labels))
+    with pytest.raises(ModelFileError):
+        streamtree.load(path)
 
 
 def test_estimators_of_others_and_stray_attributes_are_refused(path):
