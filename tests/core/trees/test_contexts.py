@@ -313,29 +313,6 @@ def test_it_keeps_within_its_bytes(n_labels):
     assert 0 < part_of(model)["counts"]["slots"] <= 1024
 
 
-@MANY_LABELS
-def test_where_slots_become_fewer_the_oldest_go():
-    rng = np.random.default_rng(0)
-    model = alone()
-    X = rng.normal(size=(1500, 20))
-    model.learn_many(X, rng.integers(2, size=len(X)))
-    before = part_of(model)["counts"]
-    model.learn_many(X[:1], [2])
-    after = part_of(model)["counts"]
-    assert (before["slots"], after["slots"]) == (65536, 32768)
-    last = np.zeros(32768, int)
-    last[after["records"]["slot"]] = after["records"]["last"]
-    there = set(after["records"]["key"].tolist())
-    lost = np.array([
-        (key, row) for key, row in before["records"][["key", "last"]].tolist()
-        if key not in there
-    ])  # fmt: skip
-    # where each of them lay or could lie, another came later; but for what the last row drove out
-    near = last[((lost[:, :1] >> 1) + np.arange(4)) % 32768].max(axis=1)
-    assert len(lost) > 1000
-    assert np.sum(near < lost[:, 1]) < 40
-
-
 def test_three_columns_have_one_triple(model_of_two):
     """Each pair would make the same one."""
     state = part_of(model_of_two)

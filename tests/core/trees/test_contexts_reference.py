@@ -1,8 +1,10 @@
 """A mixture of contexts against a plain reference: the same fields, cuts, counts and answers."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
-from reference.contexts import MOST_CUTS, ReferenceContexts
+from reference.contexts import MOST_CUTS, ReferenceContexts, Table
 from support.contexts import alone, member_said
 from support.snapshots import part_of
 
@@ -127,3 +129,24 @@ def test_it_says_what_the_reference_says(concept, n, n_labels):
     assert len(order) > 0.8 * n_labels
     most = max(field.n_changes for field in reference.fields)
     assert most > 1 or "scale" not in concept
+
+
+def test_where_the_table_becomes_smaller_no_record_drives_out_a_newer_one():
+    rng, model = np.random.default_rng(0), alone()
+    X = rng.normal(size=(1500, 20))
+    model.learn_many(X, rng.integers(2, size=len(X)))
+    before, table = part_of(model)["counts"], Table()
+    table.slots = [None] * before["slots"]
+    for slot, key, last, _ in before["records"].tolist():
+        table.slots[slot] = SimpleNamespace(key=key, last=last)
+    # records become larger with a third label, and there is room for fewer
+    table.make_room(3, 0, len(X))
+    model.learn_many(X[:1], [2])
+    after = part_of(model)["counts"]
+    assert (before["slots"], after["slots"]) == (65536, 32768) == (65536, len(table.slots))
+    found = {slot: (key, last) for slot, key, last, _ in after["records"].tolist()}
+    lost = len(before["records"]) - len(found)
+    assert lost > 1000
+    for slot, record in enumerate(table.slots):
+        if record is not None and found[slot][1] != len(X):
+            assert found[slot] == (record.key, record.last)
