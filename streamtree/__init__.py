@@ -1,4 +1,4 @@
-"""Compiled decision trees that learn from a stream, one example at a time, at home in river."""
+"""Compiled decision trees that learn from a stream, one example at a time: estimators of river."""
 
 from importlib.util import find_spec
 

@@ -1,4 +1,4 @@
-"""Tools as tests, and the floors of the house: who may import whom."""
+"""Tools as tests, and the layers: who may import whom."""
 
 import ast
 import os
@@ -18,11 +18,11 @@ PACKAGE = ROOT / "streamtree"
 CORE = PACKAGE / "_core"
 CYTHON = sorted([*CORE.rglob("*.pyx"), *CORE.rglob("*.pxd")])
 PYTHON = sorted(PACKAGE.glob("*.py"))
-# a module cimports from its own floor or a lower one
-FLOORS_OF_CORE = [
+# a module cimports from its own layer or a lower one
+LAYERS_OF_CORE = [
     "kernels", "store", "stream", "splits", "leaves", "trees", "ensembles", "learners",
 ]
-# what every family of trees may know of its floor; all else there is of one family
+# what every family of trees may know of its layer; all else there is of one family
 OF_ALL_TREES = {"tree"}
 each_module = pytest.mark.parametrize(
     "path", CYTHON, ids=lambda path: str(path.relative_to(CORE))
@@ -109,7 +109,7 @@ def test_there_is_something_to_look_at():
     assert {"streamtree._core.trees.tree", "streamtree._core.store.links", "numpy"} <= lom
     assert "narwhals.stable.v2" in imports(PACKAGE / "batches.py")
     folders = {path.name for path in CORE.iterdir() if path.is_dir()} - {"__pycache__"}
-    assert folders == set(FLOORS_OF_CORE)
+    assert folders == set(LAYERS_OF_CORE)
     assert not [path for path in CYTHON if path.parent == CORE and path.stem != "__init__"]
 
 
@@ -118,8 +118,8 @@ def module_of(path):
     return ".".join(path.relative_to(ROOT).with_suffix("").parts)
 
 
-def floor_of(module):
-    return FLOORS_OF_CORE.index(module.split(".")[2])
+def layer_of(module):
+    return LAYERS_OF_CORE.index(module.split(".")[2])
 
 
 def inside(path):
@@ -139,15 +139,15 @@ def test_the_core_imports_nothing_from_above(path):
 
 
 @each_module
-def test_a_floor_knows_its_own_and_those_below(path):
+def test_a_layer_knows_its_own_and_those_below(path):
     if path.stem == "__init__":
         assert not path.read_text()
         return
     for name in inside(path):
-        assert floor_of(name) <= floor_of(module_of(path)), name
+        assert layer_of(name) <= layer_of(module_of(path)), name
 
 
-def test_modules_of_a_floor_do_not_run_in_circles():
+def test_modules_of_a_layer_do_not_import_in_circles():
     """A module and its .pxd are one; what they import comes before them."""
     below = {}
     for path in CYTHON:
@@ -193,7 +193,7 @@ def test_one_module_knows_river_and_one_knows_frames(path):
     assert known & frames <= allowed.get(path.stem, set())
 
 
-FLOORS = [
+LAYERS = [
     {"__main__"},
     {"cli"},
     {"checkpoint", "sklearn"},
@@ -209,16 +209,16 @@ FLOORS = [
 
 
 @each_python_module
-def test_floors_import_from_below_only(path):
-    floor = next((i for i, names in enumerate(FLOORS) if path.stem in names), -1)
+def test_layers_import_from_below_only(path):
+    layer = next((i for i, names in enumerate(LAYERS) if path.stem in names), -1)
     for name in imports(path):
         if name.startswith("streamtree.") and not name.startswith("streamtree._core"):
             module = name.split(".")[1]
-            below = next((i for i, names in enumerate(FLOORS) if module in names), None)
+            below = next((i for i, names in enumerate(LAYERS) if module in names), None)
             if below is not None:
-                assert below > floor, name
-    assert floor >= 0 or path.stem == "__init__", "on which floor is it?"
-    if path.stem in set().union(*FLOORS[:4]):
+                assert below > layer, name
+    assert layer >= 0 or path.stem == "__init__", "in which layer is it?"
+    if path.stem in set().union(*LAYERS[:4]):
         assert not any(name.startswith("streamtree._core") for name in imports(path))
 
 
