@@ -401,9 +401,8 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         Fewer if fewer labels are known. Where leaves know a few of many labels it costs less than
         `predict_proba_one`.
         """
-        if isinstance(k, bool) or not isinstance(k, numbers.Integral) or k < 1:
-            raise ValueError(f"k must be an integer of at least 1, got {k!r}")
-        return self._core.predict_topk_one(x, k)
+        k = check_integer("k", k, at_least=1, at_most=sys.maxsize)
+        return self._core.predict_topk_one(x, k)  # type: ignore[no-any-return]
 
     def contributions_one(self, x: dict[Any, Any], label: Hashable = None) -> dict[Any, Any]:
         """What the probability of a label is made of: a bias, and a part of every feature.

@@ -259,7 +259,7 @@ def test_a_parameter_cannot_change_to_a_bad_value(name, value):
     assert pickle.dumps(model) == before
 
 
-@pytest.mark.parametrize("k", [0, -1, True, 1.0, "3", None], ids=repr)
+@pytest.mark.parametrize("k", [0, -1, True, 1.0, "3", None, 2**70, -(2**70)], ids=repr)
 def test_top_k_wants_a_positive_integer(k):
     with pytest.raises((TypeError, ValueError), match=r"\bk\b"):
         blob_model().predict_topk_one({0: 1.0}, k)
