@@ -38,6 +38,17 @@ def shares_of(model, x):
     return [model.predict_one(x)]
 
 
+def corrected(forest, mean, numbers):
+    """What a pool of numbers says, by its state, where the mean of its members is `mean`."""
+    tree = forest.snapshot()["tree"]
+    targets, recent, (product, spread) = tree["targets"], tree["recent"], tree["worth"]
+    deviation = np.sqrt(targets["squares"] / targets["weight"])
+    distances = [*(numbers - mean), targets["mean"] - mean, *recent[:2], *(recent[2:] - mean)]
+    inputs = np.clip(np.array(distances) / deviation, -3, 3)
+    error = np.clip(tree["ridge"][:len(inputs)] @ inputs, -3, 3) * deviation
+    return mean + np.clip(product / spread, 0, 1) * error
+
+
 @forests
 def test_copies_of_members_say_what_the_pool_was_given(estimator):
     """The pool by hand, of what the copies predict, is what the forest says."""
@@ -52,9 +63,8 @@ def test_copies_of_members_say_what_the_pool_was_given(estimator):
         for name in {"boosted", "contexts"} & set(weights):
             said[name] = ask_members(forest._core, x)[list(weights).index(name)]
         if estimator is ForestRegressor:
-            pooled = sum(weights[name] * said[name][0] for name in weights)
-            state = forest.snapshot()["shrinkage"][0]
-            expected = [(1 - state["share"]) * pooled + state["share"] * state["mean"]]
+            numbers = np.array([said[name][0] for name in weights])
+            expected = [corrected(forest, np.array(list(weights.values())) @ numbers, numbers)]
         else:
             last = forest.snapshot()["tree"]["members"]["6"]
             n = len(forest.labels)

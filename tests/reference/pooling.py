@@ -27,24 +27,77 @@ class LogLinear:
         self.b = np.clip(self.b + self.rate * min(w, 10) * steps, -1, 8)
 
 
-class Linear:
-    """f = sum of w_m f_m; w follows exponentiated gradients and sums to one."""
+class Ridge:
+    """Ridge regression of fading sums, by one round of coordinate descent a row."""
 
-    def __init__(self, weights, rate=0.1):
+    def __init__(self, n, penalty=20.0, memory=1000):
+        self.slopes, self.sums, self.products = np.zeros(n), np.zeros(n), np.zeros((n, n))
+        self.penalty, self.kept = penalty, 1 - 1 / memory
+
+    def learn(self, inputs, target, w=1.0):
+        w = min(w, 10)
+        self.sums = self.kept * self.sums + w * inputs * target
+        self.products = self.kept * self.products + w * np.outer(inputs, inputs)
+        matrix = self.products + self.penalty * np.eye(len(self.slopes))
+        for i in range(len(self.slopes)):
+            self.slopes[i] += (self.sums[i] - matrix[i] @ self.slopes) / matrix[i, i]
+
+
+class Linear:
+    """f = sum of w_m f_m; w follows exponentiated gradients and sums to one.
+
+    What is said is f, and as far as that has been worth it a correction: the error of f that ridge
+    regression expects from how far the members, the mean of all targets and, with `follows`, the
+    last targets lie from f, and from the last errors.
+    """
+
+    def __init__(self, weights, rate=0.1, follows=True):
         self.w, self.squares, self.rate = np.array(weights, float), np.zeros(len(weights)), rate
-        self.targets, self.weights = [], []
+        self.follows, self.ridge = follows, Ridge(len(weights) + 1 + 4 * follows)
+        self.targets, self.weights, self.errors = [], [], []
+        self.worth, self.recent_target, self.recent_error = np.zeros(2), 0.0, 0.0
+
+    def moments(self):
+        """The mean and the deviation of the targets."""
+        if not self.targets:
+            return 0.0, 0.0
+        mean = np.average(self.targets, weights=self.weights)
+        return mean, np.sqrt(np.average((self.targets - mean) ** 2, weights=self.weights))
+
+    def inputs(self, said):
+        f, (mean, deviation) = self.w @ said, self.moments()
+        distances = [*(said - f), mean - f]
+        if self.follows:
+            distances += [
+                self.errors[-1], self.recent_error, self.targets[-1] - f, self.recent_target - f
+            ]
+        return np.clip(np.array(distances) / deviation, -3, 3)
+
+    def correction(self, said):
+        return np.clip(self.ridge.slopes @ self.inputs(said), -3, 3)
 
     def __call__(self, said):
-        return self.w @ said
+        f, deviation = self.w @ said, self.moments()[1]
+        if not deviation > 0 or not self.worth[1] > 0:
+            return f
+        trust = np.clip(self.worth[0] / self.worth[1], 0, 1)
+        return f + trust * self.correction(said) * deviation
 
     def learn(self, said, target, w=1.0):
+        f, deviation, n = self.w @ said, self.moments()[1], len(self.targets) + 1
+        if deviation > 0:
+            error, said_error = np.clip((target - f) / deviation, -3, 3), self.correction(said)
+            seen = np.array([error * said_error, said_error**2])
+            self.worth += (seen - self.worth) / min(n, 500)
+            self.ridge.learn(self.inputs(said), error, w)
+        self.errors.append(target - f)
+        self.recent_error += (target - f - self.recent_error) / min(n, 10)
+        self.recent_target += (target - self.recent_target) / min(n, 10)
         self.targets.append(target)
         self.weights.append(w)
-        mean = np.average(self.targets, weights=self.weights)
-        deviation = np.sqrt(np.average((self.targets - mean) ** 2, weights=self.weights))
+        deviation = self.moments()[1]
         if not deviation > 0:
             return
-        f = self(said)
         slopes = np.clip((target - f) / deviation, -3, 3) * np.clip((said - f) / deviation, -3, 3)
         self.squares = 0.999 * self.squares + slopes**2
         steps = slopes / np.sqrt(self.squares + 0.01)

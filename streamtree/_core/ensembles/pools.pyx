@@ -10,8 +10,9 @@ from streamtree._core.ensembles.ensemble cimport Ensemble, Exchange, MeanPool
 from streamtree._core.kernels.losses cimport sigmoid, softmax
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
 from streamtree._core.kernels.pooling cimport (
-    Say, in_deviations, move_exponent, move_weight, share_out, slope_of, take_logs,
+    MOST_DEVIATIONS, Say, in_deviations, move_exponent, move_weight, share_out, slope_of, take_logs,
 )
+from streamtree._core.kernels.ridge cimport Ridge, ridge_bytes, ridge_learn
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger
 from streamtree._core.store.memory cimport zeroed
@@ -34,6 +35,19 @@ cdef enum:
     HEADROOM_OF_POOLS = 4
     # and at least one part of so many of all
     LEAST_KEPT = 32
+
+cdef enum:
+    # what a linear pool has seen last: the error of the members' mean, the mean of the last errors,
+    # the target, the mean of the last targets
+    LAST_ERROR
+    MEAN_ERROR
+    LAST_TARGET
+    MEAN_TARGET
+    N_RECENT
+    # the means are those of about so many rows
+    RECENT_ROWS = 10
+    # and so many tell whether corrections are worth it
+    JUDGED_ROWS = 500
 
 # added to what a member has to say, when those that are short of memory are to get more
 cdef double LEAST_WORTH = 0.25
@@ -63,7 +77,7 @@ cdef class _Pool(Ensemble):
     cdef int64_t rows           # learned
     cdef int64_t next_sharing   # the number of rows at which memory is shared out anew
 
-    def __cinit__(self, list members, list weights, double rate, Exchange exchange=None):
+    def __cinit__(self, list members, list weights, double rate, Exchange exchange=None, **kwargs):
         cdef Py_ssize_t m
         self.says = <Say*> zeroed(self.n_members * sizeof(Say))
         for m in range(self.n_members):
@@ -232,10 +246,10 @@ cdef class _Pool(Ensemble):
         require(state["next_sharing"] >= state["rows"], "when memory is shared out")
 
 
-def pooled(kind, dict makers, list weights, double rate, exchange=None):
+def pooled(kind, dict makers, list weights, double rate, exchange=None, **settings):
     """A pool of new members, one of each maker: compiled, for it may be wanted amid a row."""
     cdef Ensemble pool = kind(
-        [make() for make in makers.values()], weights, rate, exchange=exchange
+        [make() for make in makers.values()], weights, rate, exchange=exchange, **settings
     )
     pool.names = list(makers)
     return pool
@@ -298,33 +312,140 @@ cdef class LogLinearPool(_Pool):
 
 @cython.final
 cdef class LinearPool(_Pool):
-    """A number: the mean of the members by weights that are learned and sum to one."""
+    """A number: the mean of the members by weights that are learned and sum to one, corrected.
+
+    The error of the mean is predicted by ridge regression on how far every member, and with
+    `follows` the last targets, lie from it, and on its last errors. That is followed as far as it
+    has been worth it.
+    """
 
     cdef Moments targets
+    cdef Ridge ridge
+    cdef double* inputs             # of the regression, for the row that is learned
+    cdef double recent[N_RECENT]
+    cdef double product, spread     # fading means: error times correction, correction squared
+    cdef int64_t n_judged           # rows that the correction has learned
+
+    def __cinit__(self, list members, *args, bint follows=True, **kwargs):
+        self.ridge.n = <int32_t> self.n_members + 1 + (N_RECENT if follows else 0)
+        self.ridge.slopes = <double*> zeroed(ridge_bytes(self.ridge.n))
+        self.inputs = <double*> zeroed(self.ridge.n * sizeof(double))
+
+    def __dealloc__(self):
+        free(self.ridge.slopes)
+        free(self.inputs)
+
+    cdef double _mean(self, const Scratch* scratch) noexcept nogil:
+        cdef Py_ssize_t m
+        cdef double mean = 0.0
+        for m in range(self.n_members):
+            mean += self.says[m].weight * scratch[self.places[m]].shares[0]
+        return mean
+
+    cdef double _deviation(self) noexcept nogil:
+        """That of the targets."""
+        return sqrt(moments_variance(&self.targets))
+
+    cdef double _input(self, Py_ssize_t i, double mean, const Scratch* scratch) noexcept nogil:
+        """What the regression has of a row, as a distance."""
+        if i < self.n_members:
+            return scratch[self.places[i]].shares[0] - mean
+        if i == self.n_members:
+            return self.targets.mean - mean
+        i -= self.n_members + 1
+        return self.recent[i] - (mean if i >= LAST_TARGET else 0.0)
+
+    cdef double _trust(self) noexcept nogil:
+        """How far corrections are followed: the slope of errors on them, from 0 to 1."""
+        return min(max(self.product / self.spread, 0.0), 1.0) if self.spread > 0.0 else 0.0
+
+    cdef double _correction(self, double mean, const Scratch* scratch) noexcept nogil:
+        """The error of the mean as it is predicted, in deviations of the target."""
+        cdef double deviation = self._deviation(), total = 0.0
+        cdef Py_ssize_t i
+        if not deviation > 0.0:
+            return 0.0
+        for i in range(self.ridge.n):
+            total += self.ridge.slopes[i] * in_deviations(
+                self._input(i, mean, scratch), deviation
+            )
+        return in_deviations(total, 1.0)
 
     cdef void pool(self, Scratch* scratch) noexcept nogil:
-        cdef Py_ssize_t m
-        scratch.pooled[0] = 0.0
-        for m in range(self.n_members):
-            scratch.pooled[0] += self.says[m].weight * scratch[self.places[m]].shares[0]
-
-    cdef double member_weight(self, Py_ssize_t m) noexcept nogil:
-        return self.says[m].weight
+        cdef double mean = self._mean(scratch)
+        scratch.pooled[0] = mean + (
+            self._trust() * self._correction(mean, scratch) * self._deviation()
+        )
 
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
+        cdef double target = example.targets[0], mean = self._mean(scratch)
+        self._learn_correction(target, mean, example.weight, scratch)
+        moments_add(&self.targets, target, example.weight)
+        self._move_weights(target, mean, example.weight, scratch)
+
+    cdef void _move_weights(self, double target, double mean, double weight,
+                            Scratch* scratch) noexcept nogil:
         cdef Py_ssize_t m
-        cdef double error, distance, deviation
-        moments_add(&self.targets, example.targets[0], example.weight)
-        deviation = sqrt(moments_variance(&self.targets))
+        cdef double error, distance, deviation = self._deviation()
         if not deviation > 0.0:
             return
-        error = in_deviations(example.targets[0] - scratch.pooled[0], deviation)
+        error = in_deviations(target - mean, deviation)
         for m in range(self.n_members):
-            distance = in_deviations(
-                scratch[self.places[m]].shares[0] - scratch.pooled[0], deviation
-            )
-            move_weight(&self.says[m], error * distance, self.rate, example.weight)
+            distance = in_deviations(scratch[self.places[m]].shares[0] - mean, deviation)
+            move_weight(&self.says[m], error * distance, self.rate, weight)
         share_out(self.says, <int32_t> self.n_members)
+
+    cdef void _learn_correction(self, double target, double mean, double weight,
+                                const Scratch* scratch) noexcept nogil:
+        cdef double deviation = self._deviation(), error, said, part
+        cdef Py_ssize_t i
+        self.n_judged += 1
+        if deviation > 0.0:
+            said = self._correction(mean, scratch)
+            error = in_deviations(target - mean, deviation)
+            part = 1.0 / min(self.n_judged, <int64_t> JUDGED_ROWS)
+            self.product += part * (error * said - self.product)
+            self.spread += part * (said * said - self.spread)
+            for i in range(self.ridge.n):
+                self.inputs[i] = in_deviations(self._input(i, mean, scratch), deviation)
+            ridge_learn(&self.ridge, self.inputs, error, weight)
+        error, part = target - mean, 1.0 / min(self.n_judged, <int64_t> RECENT_ROWS)
+        self.recent[LAST_ERROR], self.recent[LAST_TARGET] = error, target
+        self.recent[MEAN_ERROR] += part * (error - self.recent[MEAN_ERROR])
+        self.recent[MEAN_TARGET] += part * (target - self.recent[MEAN_TARGET])
+
+    cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
+        """The members' explanations; what no column accounts for is in the bias."""
+        cdef Explanation part
+        cdef Py_ssize_t m
+        cdef double rest = self.output_below(0, row, scratch, out)
+        shares = self._shares_of(scratch)
+        for m, part in enumerate(self.member_explanations(row, scratch, out)):
+            rest -= shares[m] * part.total()
+            out.add(part.bias, part.columns, shares[m])
+        return out.add_bias(rest)
+
+    cdef list _shares_of(self, const Scratch* scratch):
+        """By how much what is said moves with what every member says."""
+        cdef double deviation = self._deviation(), mean = self._mean(scratch)
+        cdef double trust = self._trust()
+        cdef Py_ssize_t i
+        slopes, by_mean = [0.0] * self.ridge.n, 1.0
+        if fabs(self._correction(mean, scratch)) < MOST_DEVIATIONS:
+            for i in range(self.ridge.n):
+                # a distance that is cut off moves nothing
+                if fabs(self._input(i, mean, scratch)) < MOST_DEVIATIONS * deviation:
+                    slopes[i] = trust * self.ridge.slopes[i]
+                    if not 0 <= i - self.n_members - 1 < LAST_TARGET:
+                        by_mean -= slopes[i]
+        return [self.says[i].weight * by_mean + slopes[i] for i in range(self.n_members)]
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return Ensemble.n_bytes(self) + ridge_bytes(self.ridge.n) + self.ridge.n * sizeof(double)
+
+    cdef double[::1] _sums(self):
+        """The slopes and sums of the regression."""
+        return <double[:ridge_bytes(self.ridge.n) // sizeof(double)]> self.ridge.slopes
 
     cdef dict own_state(self):
         state = _Pool.own_state(self)
@@ -332,10 +453,19 @@ cdef class LinearPool(_Pool):
             "weight": self.targets.weight, "mean": self.targets.mean,
             "squares": self.targets.squares,
         }
+        state["ridge"] = np.array(self._sums())
+        state["recent"] = np.array(self.recent)
+        state["worth"] = np.array([self.product, self.spread])
+        state["judged"] = self.n_judged
         return state
 
     cdef int take_own_state(self, dict state) except -1:
+        cdef const double[::1] sums = state["ridge"]
         self.targets = state["targets"]
+        self._sums()[:] = sums
+        self.recent = state["recent"]
+        self.product, self.spread = state["worth"]
+        self.n_judged = state["judged"]
         return _Pool.take_own_state(self, state)
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
@@ -346,3 +476,20 @@ cdef class LinearPool(_Pool):
         check_finite(np.array([targets["weight"], targets["squares"]]), at_least=0.0)
         check_finite(state["says"], "weight", at_least=0.0)
         require(sum(state["says"]["weight"]) > 0.5, "the weights of the members")
+        check_finite(state["recent"])
+        check_finite(state["worth"])
+        check_counts(state["judged"])
+        require(state["recent"].shape == (N_RECENT,), "the last targets")
+        require(state["worth"].shape == (2,), "what corrections are worth")
+        require(state["worth"][1] >= 0.0, "what corrections are worth")
+        self._check_ridge(state["ridge"])
+
+    def _check_ridge(self, sums):
+        """Sums of products are those of rows, and slopes no larger than such can make them."""
+        cdef Py_ssize_t n = self.ridge.n
+        require(sums.shape == ((n + 2) * n,), "the correction of a pool")
+        check_finite(sums)
+        require((np.abs(sums) < 1e6).all(), "the correction of a pool")
+        products = sums[2 * n:].reshape(n, n)
+        require(np.array_equal(products, products.T), "the correction of a pool")
+        require(np.linalg.eigvalsh(products)[0] > -1e-3, "the correction of a pool")

@@ -64,19 +64,48 @@ def test_a_log_linear_pool_equals_the_reference_after_every_row():
     assert max(pooled.tree.weights) > 0.5
 
 
-def test_a_linear_pool_equals_the_reference_after_every_row():
+def drifting_numbers(n, seed=0):
+    """Numbers that rows tell, and a walk that only those before tell."""
+    rows, targets = number_stream(n, seed)
+    walk = np.cumsum(np.random.default_rng(seed + 1).normal(size=n))
+    return rows, (np.array(targets) + walk).tolist()
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_linear_pool_equals_the_reference_after_every_row(follows):
     weights = [0.5, 0.3, 0.2]
-    pooled = Regressor(LinearPool(list(map(tree_of, REGRESSORS)), weights, 0.1), shrinks=False)
+    pooled = Regressor(
+        LinearPool(list(map(tree_of, REGRESSORS)), weights, 0.1, follows=follows), shrinks=False
+    )
     alone = [Regressor(tree_of(name), shrinks=False) for name in REGRESSORS]
-    reference = Linear(weights)
-    for i, (x, y) in enumerate(zip(*number_stream(500), strict=True)):
+    reference = Linear(weights, follows=follows)
+    corrections = []
+    for i, (x, y) in enumerate(zip(*drifting_numbers(500), strict=True)):
         w = (1.0, 2.0, 20.0)[i % 5 % 3]
         said = np.array([core.predict_one(x) for core in alone])
-        assert pooled.predict_one(x) == pytest.approx(reference(said))
+        expected = reference(said)
+        corrections.append(expected - reference.w @ said)
+        if i % 2:  # else the pool looks at the row once, while it learns
+            assert pooled.predict_one(x) == pytest.approx(expected)
         reference.learn(said, y, w)
         for core in [pooled, *alone]:
             core.learn_one(x, y, w)
         assert pooled.tree.weights == pytest.approx(reference.w, abs=1e-9)
+    assert np.std(corrections[100:]) > 0.2
+
+
+def test_a_linear_pool_follows_what_came_last_where_that_pays():
+    def error(follows, stream):
+        core = Regressor(LinearPool([tree_of(REGRESSORS[0])], [1.0], 0.3, follows=follows))
+        rows, targets = stream(2000)
+        total = 0.0
+        for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
+            total += (core.predict_one(x) - y) ** 2 if i >= 200 else 0.0
+            core.learn_one(x, y, 1.0)
+        return total
+
+    assert error(True, drifting_numbers) < 0.5 * error(False, drifting_numbers)
+    assert error(True, number_stream) < 1.02 * error(False, number_stream)
 
 
 def test_a_mean_pool_says_the_mean():
@@ -217,6 +246,32 @@ def test_a_copy_over_one_window_goes_on_as_if_nothing_had_happened(has_numbers):
         if i >= 377:
             copied.learn_one(x, y, 1.0)
     assert pickle.dumps(copied.snapshot()) == pickle.dumps(core.snapshot())
+
+
+@pytest.mark.parametrize("damage", [
+    lambda tree: tree.update(ridge=tree["ridge"][1:]),
+    lambda tree: tree["ridge"].__setitem__(0, np.nan),
+    lambda tree: tree["ridge"].__setitem__(0, 1e300),
+    lambda tree: tree["ridge"].__setitem__(-1, -1.0),
+    lambda tree: tree["ridge"].__setitem__(-2, 0.5),
+    lambda tree: tree.update(recent=tree["recent"][1:]),
+    lambda tree: tree["recent"].__setitem__(0, np.inf),
+    lambda tree: tree.update(worth=tree["worth"][1:]),
+    lambda tree: tree["worth"].__setitem__(1, -1.0),
+    lambda tree: tree.update(judged=-1),
+])
+def test_a_damaged_state_of_corrections_is_refused(damage):
+    def pool():
+        return Regressor(LinearPool([tree_of(name) for name in REGRESSORS], [0.5, 0.3, 0.2], 0.1))
+
+    core = pool()
+    for x, y in zip(*number_stream(50), strict=True):
+        core.learn_one(x, y, 1.0)
+    state = copy.deepcopy(core.snapshot())
+    pool().check_state(state)
+    damage(state["tree"])
+    with pytest.raises(StateError):
+        pool().check_state(state)
 
 
 @pytest.mark.parametrize("damage", [
