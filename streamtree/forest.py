@@ -7,8 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
 
-import numpy as np
-
 from streamtree import inspection
 from streamtree._core.ensembles.ensemble import Exchange
 from streamtree._core.ensembles.extratrees import extra_trees
@@ -239,7 +237,7 @@ class _Forest(StreamModel):
         """How much every member has to say, by its name.
 
         Of a classifier the exponents of the pool, from -1 to 8: they need not sum to one. Of a
-        regressor shares that do.
+        regressor the shares in the mean, which do; what corrects it comes on top.
         """
         with self._core.intake.lock.reading():
             weights = self._core.tree.weights
@@ -298,9 +296,6 @@ class _Forest(StreamModel):
     ) -> list[Any]:
         """The trees of a member, all or some, as models of their own."""
         part = state["tree"]["members"][str(list(plan).index(name))]
-        if "shrinkage" in state:
-            # it is the forest's
-            state = {**state, "shrinkage": np.zeros_like(state["shrinkage"])}
         if isinstance(plan[name], self._extra):
             part = part["members"]["0"]
         if name != "extra":
@@ -530,16 +525,29 @@ class ForestRegressor(_Forest, StreamRegressor):
 
     The regressor beside `ForestClassifier`. The pool is a mean of what the members predict. Its
     weights sum to one and follow exponentiated gradients of the squared error, a step after every
-    row; no member ever has less than a five hundredth.
+    row; no member ever has less than a five hundredth. What the mean will err by is predicted by
+    ridge regression and added, as far as that has been worth it lately: from how far each member,
+    and the mean of all targets, lie from it, and from what came last. That are its last error and
+    the last target, and the means of the last ten or so: targets that come in the order of time,
+    by the hour say, are mostly near the ones before.
 
     The parameters and the costs are those of `ForestClassifier`. As members there are `"extra"`,
     `"boosted"`, `"soft"`, `"self_terminating"` and `"non_greedy"`, and regressors of streamtree;
-    None stands for all of these names but `"non_greedy"`, which takes more time than it brings.
+    `"last_targets"` among them tells the pool to heed what came last. None stands for all of these
+    names but `"non_greedy"`, which takes more time than it brings.
+
+    Notes
+    -----
+    A prediction is for the row that is learned next. Where targets are known late, or rows of many
+    sources come mixed, the last ones tell little; the pool finds that out where rows are learned in
+    that order. Models that learn in order of time and predict for long after do so better without
+    `"last_targets"`.
 
     References
     ----------
     [^1]: Kivinen, J. and Warmuth, M. K., 1997. Exponentiated gradient versus gradient descent for
         linear predictors. Information and Computation 132.
+    [^2]: Breiman, L., 1996. Stacked regressions. Machine Learning 24, for the ridge regression.
 
     Examples
     --------
