@@ -108,7 +108,7 @@ def test_wrong_members_are_named(estimator):
     for members, error, words in [
         (("extra", "oak"), ValueError, r"members must be 'extra', .* or estimators, got 'oak'"),
         (("soft", "soft"), ValueError, "members must be different, 'soft' is there twice"),
-        ((), ValueError, r"members must hold at least one$"),
+        ((), ValueError, r"members must hold at least one that predicts$"),
         ("soft", TypeError, "members must be a tuple of names and estimators, got str"),
         ((1,), TypeError, r"members must be names or .* of streamtree, got int"),
         ((other(),), TypeError, f"members must be names or .*, got {other.__name__}"),
@@ -439,3 +439,27 @@ def test_a_member_that_cannot_be_made_is_named():
         forest.max_bytes = 2**18
     assert forest.max_bytes == ForestClassifier().max_bytes
     assert pickle.loads(pickle.dumps(forest)).max_bytes == forest.max_bytes
+
+
+def test_last_targets_are_for_the_pool_and_can_be_left_out():
+    """Where numbers wander, what came last tells most; it is no member that could be asked."""
+    def missed(**params):
+        forest = ForestRegressor(n_trees=2, **params)
+        said = np.array([predict_then_learn(forest, x, y) for x, y in zip(rows, walk, strict=True)])
+        return np.mean(np.abs(said - walk)[100:]), forest
+
+    rng = np.random.default_rng(0)
+    walk = np.cumsum(rng.normal(size=600)).tolist()
+    rows = [{"a": a} for a in rng.normal(size=600).tolist()]
+    error, forest = missed(members=("extra", "soft", "last_targets"))
+    assert list(forest.member_weights) == ["extra", "soft"]
+    assert "corrected by" in forest.debug_one({"a": 1.0})
+    assert error < 0.5 * missed(members=("extra", "soft"))[0]
+    with pytest.raises(ValueError, match="at least one that predicts"):
+        ForestRegressor(members=("last_targets",))
+
+
+def predict_then_learn(model, x, y):
+    said = model.predict_one(x)
+    model.learn_one(x, y)
+    return said
