@@ -7,7 +7,9 @@ Each version runs in an interpreter of its own, by compare_worker.py.
 
 `accuracy` (the default) sends every learner over every stream of the accuracy gate, dict by dict,
 each predicted before it is learned, and prints accuracy or R2 of both, the largest differences
-first; "same" marks predictions that agree to the last bit.
+first; "same" marks predictions that agree to the last bit. With `--names 6` a score is the mean of
+six runs, in each of which the columns have other names, and its deviation stands behind it: names
+are what learners draw columns by, and one draw says little where trees are.
 
 `speed` prints how many times as fast this version is, the median [least, greatest] of the ratios
 of runs that take turns: by dicts (predict and learn each row), by arrays (learn_many), and by
@@ -118,16 +120,17 @@ def accuracy(report: Report, ours: Version, other: Version, options: argparse.Na
     found = []
     for label, task in tasks([*CLASSES, *NUMBERS], options):
         for version in (ours, other):
-            version.ask({**task, "way": "dicts"})
+            version.ask({**task, "way": "dicts", "names": options.names})
         found.append((task["set"], label, ours.answer(), other.answer()))
         name, _, a, b = found[-1]
         print(f"{name}, {label}: {a['score']:.4f}, other {b['score']:.4f}", file=sys.stderr)
     found.sort(key=lambda line: -abs(line[2]["score"] - line[3]["score"]))
     report.table(
-        ["set", "learner", "ours", "other", "difference", ""],
+        ["set", "learner", "ours", "sd", "other", "sd", "difference", ""],
         [
-            [name, label, f"{a['score']:.4f}", f"{b['score']:.4f}",
-             f"{a['score'] - b['score']:+.4f}", "same" if a["digest"] == b["digest"] else ""]
+            [name, label, f"{a['score']:.4f}", f"{a['deviation']:.4f}", f"{b['score']:.4f}",
+             f"{b['deviation']:.4f}", f"{a['score'] - b['score']:+.4f}",
+             "same" if a["digest"] == b["digest"] else ""]
             for name, label, a, b in found
         ],
     )  # fmt: skip
@@ -161,11 +164,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--learners", nargs="+", default=[], metavar="PATTERN")
     parser.add_argument("--rows", type=int, default=ROWS, help=f"of a set at the most ({ROWS:,})")
     parser.add_argument("--repeats", type=int, default=5, help="repetitions of timings (5)")
+    parser.add_argument("--names", type=int, default=1, help="namings of the columns (1)")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.sections if name not in sections]:
         parser.error(f"no section {unknown[0]!r}; there are {', '.join(sections)}")
-    if min(options.rows, options.repeats) < 1:
-        parser.error("--rows and --repeats must be at least 1")
+    if min(options.rows, options.repeats, options.names) < 1:
+        parser.error("--rows, --repeats and --names must be at least 1")
     ours, other = Version(sys.executable, False), Version(options.other, True)
     print(f"ours: {ours.name}\nother: {other.name}")
     report = Report()

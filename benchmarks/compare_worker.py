@@ -62,6 +62,13 @@ def score(predicted: list[Any], y: NDArray[Any]) -> float:
     return float(1 - ((np.array(predicted) - y) ** 2).sum() / ((y - y.mean()) ** 2).sum())
 
 
+def renamed(rows: list[dict[Any, Any]], naming: int) -> list[dict[Any, Any]]:
+    """The rows with other names for the columns; as they are for naming 0."""
+    if naming == 0:
+        return rows
+    return [{f"{naming}.{name}": value for name, value in x.items()} for x in rows]
+
+
 def done(task: dict[str, Any]) -> dict[str, Any]:
     """The answer to a task: seconds, and for dicts what was predicted, in short."""
     name = task["learner"]
@@ -77,8 +84,12 @@ def done(task: dict[str, Any]) -> dict[str, Any]:
         test_then_learn(model, X, y)
     answer: dict[str, Any] = {"seconds": time.process_time() - began}
     if predicted is not None:
+        scores = [score(predicted, y)] + [
+            score(dicts(kind(**task["params"]), renamed(rows, naming), targets), y)
+            for naming in range(1, task.get("names", 1))
+        ]
         digest = hashlib.sha256(json.dumps(predicted).encode()).hexdigest()
-        answer |= {"score": score(predicted, y), "digest": digest}
+        answer |= {"score": np.mean(scores), "deviation": np.std(scores), "digest": digest}
     return answer
 
 
