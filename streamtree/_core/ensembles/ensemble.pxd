@@ -58,7 +58,6 @@ cdef class Ensemble(Tree):
     cdef void pool(self, Scratch* scratch) noexcept nogil
     cdef void judge_members(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil
-    cdef double member_weight(self, Py_ssize_t m) noexcept nogil
     cdef list member_explanations(self, const Row* row, Scratch* scratch, Explanation out)
     cdef void answer(self, const Scratch* scratch, Prediction* out) noexcept nogil
     cdef dict own_state(self)

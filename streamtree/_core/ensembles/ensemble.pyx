@@ -405,10 +405,6 @@ cdef class Ensemble(Tree):
             found.append(shares[:self.n_outputs()])
         return found
 
-    cdef double member_weight(self, Py_ssize_t m) noexcept nogil:
-        """The share of a member in what is said."""
-        return 1.0 / self.n_members
-
     cdef list member_explanations(self, const Row* row, Scratch* scratch, Explanation out):
         """What every member says, explained on its own."""
         cdef Explanation part
@@ -422,11 +418,10 @@ cdef class Ensemble(Tree):
         return parts
 
     cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
-        """The explanations of the members, each with its weight."""
+        """The mean of the members' explanations."""
         cdef Explanation part
-        cdef Py_ssize_t m
-        for m, part in enumerate(self.member_explanations(row, scratch, out)):
-            out.add(part.bias, part.columns, self.member_weight(m))
+        for part in self.member_explanations(row, scratch, out):
+            out.add(part.bias, part.columns, 1.0 / self.n_members)
         return 0
 
     # ----------------------------------------------------------------------- the whole of it
