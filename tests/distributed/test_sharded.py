@@ -82,7 +82,8 @@ def test_numbers_and_frames():
     # one of the first is far out: the trees start again
     target[2] = 1e6
     frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.where(X[:, 0] > 0, "x", "y"))
-    forest = ForestRegressor(4, ("extra", "soft", SoftTreeRegressor(max_nodes=7)), window=200)
+    members = ("extra", "soft", SoftTreeRegressor(max_nodes=7), "last_targets")
+    forest = ForestRegressor(4, members, window=200)
     one = forest.clone()
     with ShardedForest(forest, 2) as sharded:
         for at in range(0, 1200, 300):
