@@ -109,7 +109,7 @@ class _Forest(StreamModel):
             if name != _LAST_TARGETS and (name != "extra" or self.n_trees):
                 plan[name] = template
         if not plan:
-            leaves_out = ", and n_trees=0 leaves out 'extra'" if self.members else ""
+            leaves_out = ", and n_trees=0 leaves out 'extra'" if "extra" in members else ""
             raise ValueError(f"members must hold at least one that predicts{leaves_out}")
         return plan
 
@@ -527,7 +527,7 @@ class ForestRegressor(_Forest, StreamRegressor):
     weights sum to one and follow exponentiated gradients of the squared error, a step after every
     row; no member ever has less than a five hundredth. What the mean will err by is predicted by
     ridge regression and added, as far as that has been worth it lately: from how far each member,
-    and the mean of all targets, lie from it, and from what came last. That are its last error and
+    and the mean of all targets, lie from it, and from what came last. These are its last error,
     the last target, and the means of the last ten or so: targets that come in the order of time,
     by the hour say, are mostly near the ones before.
 
@@ -541,7 +541,8 @@ class ForestRegressor(_Forest, StreamRegressor):
     A prediction is for the row that is learned next. Where targets are known late, or rows of many
     sources come mixed, the last ones tell little; the pool finds that out where rows are learned in
     that order. Models that learn in order of time and predict for long after do so better without
-    `"last_targets"`.
+    `"last_targets"`. To correct the pool takes time and bytes that grow with the square of the
+    number of members; these bytes come on top of `max_bytes`.
 
     References
     ----------
