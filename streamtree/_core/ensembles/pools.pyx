@@ -53,6 +53,9 @@ cdef enum:
 cdef double LEAST_WORTH = 0.25
 # a probability nearer to 0 or 1 counts as this far
 cdef double LEAST_ODDS = 1e-12
+# Means and deviations of targets are nearer to zero: no target is farther away than 1e100, and
+# rounding adds little, even where weights are near the end of the number range.
+cdef double MOST_TARGET = 1e101
 
 
 cdef double log_odds(double share) noexcept nogil:
@@ -89,6 +92,9 @@ cdef class _Pool(Ensemble):
 
     def __dealloc__(self):
         free(self.says)
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return Ensemble.n_bytes(self) + self.n_members * sizeof(Say)
 
     @property
     def weights(self):
@@ -441,7 +447,7 @@ cdef class LinearPool(_Pool):
         return [self.says[i].weight * by_mean + slopes[i] for i in range(self.n_members)]
 
     cdef size_t n_bytes(self) noexcept nogil:
-        return Ensemble.n_bytes(self) + ridge_bytes(self.ridge.n) + self.ridge.n * sizeof(double)
+        return _Pool.n_bytes(self) + ridge_bytes(self.ridge.n) + self.ridge.n * sizeof(double)
 
     cdef double[::1] _sums(self):
         """The slopes and sums of the regression."""
@@ -471,11 +477,12 @@ cdef class LinearPool(_Pool):
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
         _Pool.check_state(self, state, n_columns, n_outputs)
-        targets = state["targets"]
-        check_finite(np.array([targets["mean"]]))
-        check_finite(np.array([targets["weight"], targets["squares"]]), at_least=0.0)
+        cdef Moments targets = state["targets"]
+        check_finite(np.array([targets.weight, targets.squares]), at_least=0.0)
+        require(fabs(targets.mean) < MOST_TARGET, "the mean of the targets")
+        require(sqrt(moments_variance(&targets)) < MOST_TARGET, "the deviation of the targets")
         check_finite(state["says"], "weight", at_least=0.0)
-        require(sum(state["says"]["weight"]) > 0.5, "the weights of the members")
+        require(fabs(sum(state["says"]["weight"]) - 1.0) < 1e-3, "the weights of the members")
         check_finite(state["recent"])
         check_finite(state["worth"])
         check_counts(state["judged"])
@@ -488,7 +495,7 @@ cdef class LinearPool(_Pool):
         """Sums of products are those of rows, and slopes no larger than such can make them."""
         cdef Py_ssize_t n = self.ridge.n
         require(sums.shape == ((n + 2) * n,), "the correction of a pool")
-        check_finite(sums)
+        # false for NaN
         require((np.abs(sums) < 1e6).all(), "the correction of a pool")
         products = sums[2 * n:].reshape(n, n)
         require(np.array_equal(products, products.T), "the correction of a pool")

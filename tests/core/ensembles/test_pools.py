@@ -3,7 +3,6 @@
 import copy
 import itertools
 import pickle
-import sys
 
 import numpy as np
 import pytest
@@ -222,7 +221,15 @@ def test_trees_over_one_window_say_what_trees_with_windows_of_their_own_say():
         said = [list(core.predict_proba_one(x).values()) for core in alone]
         assert list(shared.predict_proba_one(x).values()) == pytest.approx(np.mean(said, axis=0))
     # the window is there once
-    assert sys.getsizeof(shared) < sum(map(sys.getsizeof, alone)) / 1.5
+    assert shared.n_bytes < sum(core.n_bytes for core in alone) / 1.5
+
+
+def test_what_members_have_to_say_counts_among_the_bytes():
+    pools = [
+        Classifier(MeanPool([LastLabelTree() for _ in range(100)])),
+        Classifier(LogLinearPool([LastLabelTree() for _ in range(100)], [0.01] * 100, 0.1)),
+    ]
+    assert pools[1].n_bytes - pools[0].n_bytes >= 100 * 16
 
 
 def test_trees_over_one_window_are_grown_at_different_times_two_at_a_time():
@@ -259,6 +266,10 @@ def test_a_copy_over_one_window_goes_on_as_if_nothing_had_happened(has_numbers):
     lambda tree: tree.update(worth=tree["worth"][1:]),
     lambda tree: tree["worth"].__setitem__(1, -1.0),
     lambda tree: tree.update(judged=-1),
+    # predictions would not be finite
+    lambda tree: tree["targets"].update(mean=1e300),
+    lambda tree: tree["targets"].update(weight=1e-300, squares=1e300),
+    lambda tree: tree["says"]["weight"].__setitem__(0, 1e300),
 ])
 def test_a_damaged_state_of_corrections_is_refused(damage):
     def pool():
