@@ -650,7 +650,9 @@ class StreamRegressor(_NumberModel, base.MiniBatchRegressor):
         sent the example there share the difference. In the leaf every feature has its weight times
         its value. In a soft tree, which has no one way, this holds for gates and leaves together,
         and the bias is what the tree says of an example without features. What is drawn towards
-        the mean, or cut off at the range of the targets, is so in proportion.
+        the mean, or cut off at the range of the targets, is so in proportion. Of a forest it is the
+        explanations of the members by how far each moves the prediction; what the last targets and
+        errors add is in the bias.
 
         Returns
         -------
