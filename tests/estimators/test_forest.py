@@ -455,7 +455,7 @@ def test_last_targets_are_for_the_pool_and_can_be_left_out():
     assert list(forest.member_weights) == ["extra", "soft"]
     assert "corrected by" in forest.debug_one({"a": 1.0})
     assert error < 0.5 * missed(members=("extra", "soft"))[0]
-    with pytest.raises(ValueError, match="at least one that predicts$"):
+    with pytest.raises(ValueError, match=r"at least one that predicts$"):
         ForestRegressor(members=("last_targets",))
 
 
