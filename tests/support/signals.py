@@ -1,7 +1,9 @@
 """Signals that come in the middle of a call, and batches in which they may come."""
 
 import gc
+import inspect
 import signal
+import sys
 from contextlib import contextmanager
 from decimal import Decimal
 
@@ -23,6 +25,35 @@ def interrupted_after(seconds):
         signal.setitimer(signal.ITIMER_REAL, 0)
         gc.enable()
         signal.signal(signal.SIGALRM, before)
+
+
+def interrupted_in_function(number, call):
+    """Run a call, with something like Ctrl-C as it enters this function of Python, from 0.
+
+    Compiled code may be interrupted where it calls one. Returns the error; None where the call
+    came to its end before.
+    """
+    left = number
+
+    def enter(frame, event, arg):
+        nonlocal left
+        # what is raised in a generator that is closed would be ignored
+        if event != "call" or frame.f_code.co_flags & inspect.CO_GENERATOR:
+            return
+        left -= 1
+        if left < 0:
+            sys.setprofile(None)
+            raise KeyboardInterrupt
+
+    before = sys.getprofile()
+    sys.setprofile(enter)
+    try:
+        call()
+    except KeyboardInterrupt as error:
+        return error
+    finally:
+        sys.setprofile(before)
+    return None
 
 
 def frames(X):

@@ -458,7 +458,12 @@ cdef class Learner:
         cdef RowSource source
         if isinstance(rows, RowSource):
             source = rows
-            source.bind(self.intake.scaler, self.intake.learned_columns(names, first_rows))
+            try:
+                source.bind(self.intake.scaler, self.intake.learned_columns(names, first_rows))
+            except BaseException:
+                # the columns may be there
+                self.intake.forget_columns(self.intake.scaler.n_born)
+                raise
             return source
         self.intake.features.check_rows(True)
         try:

@@ -85,8 +85,11 @@ cdef class DenseRows(RowSource):
         return self
 
     cdef int bind(self, ColumnScaler scaler, const int32_t[::1] columns) except -1:
+        cdef Py_ssize_t i
         RowSource.bind(self, scaler, columns)
-        self._are_all_known = bool((np.asarray(columns) >= 0).all())
+        self._are_all_known = True
+        for i in range(columns.shape[0]):
+            self._are_all_known &= columns[i] >= 0
         return 0
 
     cdef int read(self, Py_ssize_t i, bint learns, RowBuffer out) except -1 nogil:

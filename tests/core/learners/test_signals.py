@@ -1,5 +1,6 @@
 """Ctrl-C in the middle of a batch: at once, and the model is that of the rows before."""
 
+import itertools
 import pickle
 import threading
 import time
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 from support.estimators import as_batch, defaults, targets_of
 from support.marks import first_quick
-from support.signals import frames, interrupted_after, part
+from support.signals import frames, interrupted_after, interrupted_in_function, part
 from support.streams import blobs
 
 from streamtree import (
@@ -51,6 +52,27 @@ def test_a_batch_ends_between_two_rows(estimator, params, kind):
     assert 0 <= n < X.shape[0]
     plain.learn_many(part(X, n), y[:n])
     assert pickle.dumps(model) == pickle.dumps(plain)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "mixed"])
+@pytest.mark.parametrize("estimator", [ModelTreeClassifier, SelfTerminatingTreeRegressor])
+def test_a_batch_ends_in_any_function_of_python(estimator, kind):
+    """What was made for its rows before the first one was learned goes."""
+    X, classes = blobs(20, 4, features=5, spread=2.0)
+    y = targets_of(estimator, classes, X)
+    X = frames(X)[kind]
+    # what is imported at first is so only once
+    estimator().learn_many(X, y)
+    for number in itertools.count():
+        model, plain = estimator(), estimator()
+        error = interrupted_in_function(number, lambda: model.learn_many(X, y))  # noqa: B023
+        if error is None:
+            break
+        n = getattr(error, "rows_learned", 0)
+        if n:
+            plain.learn_many(part(X, n), y[:n])
+        assert pickle.dumps(model) == pickle.dumps(plain)
+    assert number > 10
 
 
 @defaults
