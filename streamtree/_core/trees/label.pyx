@@ -520,7 +520,7 @@ cdef class LabelTree(Tree):
         found.label, found.n, found.rows = -1, 0, 0.0
         found.wants_all = found.logs != NULL or found.sums != NULL
         if found.sums != NULL:
-            scale_sums(found.sums, 0.0)
+            found.sums.mass = found.sums.shares = found.sums.counts = 0.0
         for i in range(walk.n_groups):
             log_mass = log(walk.groups[i].mass)
             if not found.is_pooled and not found.wants_all and log_mass < best:

@@ -294,6 +294,15 @@ def test_the_depth_is_logarithmic_in_any_order(order, max_classes):
     assert model._core.tree.depths().max() <= 2 * math.log2(n_labels)
 
 
+def test_rows_that_are_tested_first_leave_the_same_groups():
+    rows, labels = texts(300, 100, seed=8)
+    models = [LOMTreeClassifier(max_leaf_classes=16) for _ in range(2)]
+    models[0].learn_many(as_csr(rows), labels)
+    models[1].test_then_learn_many(as_csr(rows), labels)
+    assert pickle.dumps(models[0]) == pickle.dumps(models[1])
+    assert np.isfinite(groups_of(models[1])["says"]).all()
+
+
 def test_a_label_tree_learns_many_labels():
     rows, labels = texts(6000, 100, seed=7)
     model = LOMTreeClassifier(max_leaf_classes=16)
