@@ -166,7 +166,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
 
     >>> model = LOMTreeClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 92.98%
+    Accuracy: 92.94%
 
     >>> model = LOMTreeClassifier(leaf_model="majority")
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
