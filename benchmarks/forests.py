@@ -2,13 +2,14 @@
 
     python benchmarks/accuracy.py run --learners "Forest*" forest batch ours
     python benchmarks/forests.py standings
-    python benchmarks/forests.py loss members trees series threads
+    python benchmarks/forests.py loss members light trees series threads
 
 `standings` reads the table that `accuracy.py run` fills. `loss` measures log losses beside those of
-the model tree, `members` what a forest is without each of its members, `trees` accuracy and time by
-the number of randomised trees; all over the first rows of every set that classifies, `members` of
-those of numbers, too. `series` has numbers in the order of time, beside the last target. `threads`
-times batches with one thread and with two, in turn.
+the model tree, `members` what a forest is without each of its members, `light` what one of few
+members is, `trees` accuracy and time by the number of randomised trees; all over the first rows of
+every set that classifies, `members` and `light` of those of numbers, too. `series` has numbers in
+the order of time, beside the last target. `threads` times batches with one thread and with two, in
+turn.
 """
 
 from __future__ import annotations
@@ -64,6 +65,15 @@ R2_FLOORS = {
 # sets of which the floors are about so many rows
 FIRST_ROWS = dict.fromkeys(("moving_squares", "covtype100k", "airlines", "agrawal"), 30_000)
 R2_ROWS = 20_000
+# members of forests that take little time
+LIGHT: dict[type[Any], tuple[tuple[str, ...], ...]] = {
+    ForestClassifier: (
+        ("model", "last_label"),
+        ("model", "contexts", "last_label"),
+        ("model", "soft", "self_terminating", "contexts", "last_label"),
+    ),
+    ForestRegressor: (("soft", "last_targets"), ("soft", "self_terminating", "last_targets")),
+}
 # with and without a second thread, so many times; the first rows are learned before
 THREADED = ("letter", "magic", "covtype_kaggle15k", "adult_train32k", "pendigits", "elec2")
 TURNS, WARM_ROWS = 7, 2_000
@@ -259,10 +269,14 @@ def without_each(kind: type[Any]) -> dict[str, Callable[[], Any]]:
     }
 
 
-def members(report: Report, options: argparse.Namespace) -> None:
-    """What the members of a forest are worth."""
-    report.begin("members", f"means over {len(options.sets)} sets, first {options.rows:,} rows")
-    found = means_over(without_each(ForestClassifier), options.sets, options.rows)
+def _means(
+    report: Report, section: str, options: argparse.Namespace,
+    makers: Callable[[type[Any]], Mapping[str, Callable[[], Any]]],
+) -> None:
+    """Tables of the means of forests of labels and of numbers."""
+    n = f"first {options.rows:,} rows"
+    report.begin(section, f"means over {len(options.sets)} sets, {n}")
+    found = means_over(makers(ForestClassifier), options.sets, options.rows)
     report.table(
         ["members", "accuracy", "log loss", "us a row"],
         [
@@ -270,14 +284,29 @@ def members(report: Report, options: argparse.Namespace) -> None:
             for name, score in found.items()
         ],
     )
-    report.begin("members", f"{len(streams.NUMBERS)} sets of numbers, first {options.rows:,} rows")
-    found = means_over(
-        without_each(ForestRegressor), streams.NUMBERS, options.rows, tested_on_numbers
-    )
+    report.begin(section, f"{len(streams.NUMBERS)} sets of numbers, {n}")
+    found = means_over(makers(ForestRegressor), streams.NUMBERS, options.rows, tested_on_numbers)
     report.table(
         ["members", "R2", "us a row"],
         [[name, f"{score[0]:.4f}", short(score[1])] for name, score in found.items()],
     )
+
+
+def members(report: Report, options: argparse.Namespace) -> None:
+    """What the members of a forest are worth."""
+    _means(report, "members", options, without_each)
+
+
+def few_members(kind: type[Any]) -> dict[str, Callable[[], Any]]:
+    """A forest with all members, and those of few."""
+    return {"all": kind} | {
+        ", ".join(names): partial(kind, members=names) for names in LIGHT[kind]
+    }
+
+
+def light(report: Report, options: argparse.Namespace) -> None:
+    """What forests of few members are worth."""
+    _means(report, "light", options, few_members)
 
 
 def trees(report: Report, options: argparse.Namespace) -> None:
@@ -343,6 +372,7 @@ def series(report: Report, options: argparse.Namespace) -> None:
     makers: dict[str, Callable[[], Any]] = {
         "all": ForestRegressor,
         'without "last_targets"': partial(ForestRegressor, members=without),
+        "light": partial(ForestRegressor, members=LIGHT[ForestRegressor][-1]),
         "SoftTreeRegressor": SoftTreeRegressor,
         "river ARFRegressor": partial(forest.ARFRegressor, seed=1),
         "last target": LastTarget,
@@ -389,7 +419,8 @@ def threads(report: Report, options: argparse.Namespace) -> None:
 
 
 SECTIONS = {
-    section.__name__: section for section in (standings, loss, members, trees, series, threads)
+    section.__name__: section
+    for section in (standings, loss, members, light, trees, series, threads)
 }
 
 
