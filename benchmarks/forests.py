@@ -74,6 +74,8 @@ LIGHT: dict[type[Any], tuple[tuple[str, ...], ...]] = {
     ),
     ForestRegressor: (("soft", "last_targets"), ("soft", "self_terminating", "last_targets")),
 }
+# rows after which targets are known
+LATE = (0, 1, 5, 24, 100)
 # with and without a second thread, so many times; the first rows are learned before
 THREADED = ("letter", "magic", "covtype_kaggle15k", "adult_train32k", "pendigits", "elec2")
 TURNS, WARM_ROWS = 7, 2_000
@@ -219,16 +221,22 @@ def tested(model: Any, stream: streams.Stream, rows: int) -> tuple[float, float,
     return hits / n, losses / n, 1e6 * seconds / n
 
 
-def tested_on_numbers(model: Any, stream: streams.Stream, rows: int) -> tuple[float, float]:
-    """R2 and microseconds a row of a regressor by dicts; of the first row nothing is known."""
+def run_on_numbers(
+    model: Any, stream: streams.Stream, rows: int, delay: int = 0
+) -> tuple[float, float]:
+    """R2 and microseconds a row of a regressor by dicts that learns a target `delay` rows late.
+
+    Before the first target nothing is known.
+    """
     seconds, said = 0.0, []
-    for x, y in zip(stream.rows[:rows], stream.targets, strict=False):
+    for i, x in enumerate(stream.rows[:rows]):
         began = time.perf_counter()
         said.append(model.predict_one(x))
-        model.learn_one(x, y)
+        if i >= delay:
+            model.learn_one(stream.rows[i - delay], stream.targets[i - delay])
         seconds += time.perf_counter() - began
-    targets = stream.y[1:rows]
-    missed = np.mean((targets - np.array(said[1:])) ** 2)
+    targets = stream.y[1 + delay:rows]
+    missed = np.mean((targets - np.array(said[1 + delay:])) ** 2)
     return 1.0 - missed / np.var(targets), 1e6 * seconds / len(said)
 
 
@@ -285,7 +293,7 @@ def _means(
         ],
     )
     report.begin(section, f"{len(streams.NUMBERS)} sets of numbers, {n}")
-    found = means_over(makers(ForestRegressor), streams.NUMBERS, options.rows, tested_on_numbers)
+    found = means_over(makers(ForestRegressor), streams.NUMBERS, options.rows, run_on_numbers)
     report.table(
         ["members", "R2", "us a row"],
         [[name, f"{score[0]:.4f}", short(score[1])] for name, score in found.items()],
@@ -367,26 +375,38 @@ def in_time() -> list[streams.Stream]:
 
 
 def series(report: Report, options: argparse.Namespace) -> None:
-    """Numbers in the order of time."""
-    without = tuple(name for name in ForestRegressor._defaults if name != "last_targets")
-    makers: dict[str, Callable[[], Any]] = {
+    """Numbers in the order of time, and what is left where targets are known late."""
+    without = 'without "last_targets"'
+    forests: dict[str, Callable[[], Any]] = {
         "all": ForestRegressor,
-        'without "last_targets"': partial(ForestRegressor, members=without),
+        without: partial(ForestRegressor, members=tuple(
+            name for name in ForestRegressor._defaults if name != "last_targets"
+        )),
+    }  # fmt: skip
+    makers: dict[str, Callable[[], Any]] = {
+        **forests,
         "light": partial(ForestRegressor, members=LIGHT[ForestRegressor][-1]),
         "SoftTreeRegressor": SoftTreeRegressor,
         "river ARFRegressor": partial(forest.ARFRegressor, seed=1),
         "last target": LastTarget,
     }
+    series = in_time()
+
+    def scores(
+        one: streams.Stream, makers: Mapping[str, Callable[[], Any]], late: int
+    ) -> list[str]:
+        return [
+            f"{run_on_numbers(make(), one, options.rows, late)[0]:.4f}"
+            for make in makers.values()
+        ]
+
     report.begin("series", f"R2 in the order of time, first {options.rows:,} rows")
+    report.table(["set", *makers], [[one.name, *scores(one, makers, 0)] for one in series])
+    report.begin("series", "the same where targets are known some rows late")
     report.table(
-        ["set", *makers],
-        [
-            [one.name, *[
-                f"{tested_on_numbers(make(), one, options.rows)[0]:.4f}" for make in makers.values()
-            ]]
-            for one in in_time()
-        ],
-    )  # fmt: skip
+        ["set", "rows late", *forests],
+        [[one.name, late, *scores(one, forests, late)] for one in series[:3] for late in LATE],
+    )
 
 
 def seconds_to_learn(stream: streams.Stream, rows: int, n_jobs: int) -> float:
