@@ -463,3 +463,13 @@ def predict_then_learn(model, x, y):
     said = model.predict_one(x)
     model.learn_one(x, y)
     return said
+
+
+def test_boosted_trees_keep_their_rows_where_randomised_ones_are_short_of_memory():
+    """What does not need more lends only what it will not need as its window fills."""
+    rng = np.random.default_rng(0)
+    forest = ForestRegressor(max_bytes=6 * 10**6)
+    forest.learn_many(rng.normal(size=(9_000, 4)), rng.normal(size=9_000))
+    state = forest.snapshot()["tree"]
+    assert state["shares"][0] > 0.5
+    assert len(state["members"]["1"]["window"]["targets"]) == 9_000

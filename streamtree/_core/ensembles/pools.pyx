@@ -17,6 +17,7 @@ from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger
 from streamtree._core.store.memory cimport zeroed
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
+from streamtree._core.trees.boosted.tree cimport BoostedTrees
 
 import numpy as np
 
@@ -31,8 +32,8 @@ cdef enum:
     # A member that takes more than one part of so many of its share is short of memory, and so is
     # one that asked for more than there is. One that is not keeps so many times what it takes.
     HEADROOM = 2
-    # of one whose members have a window: that takes no more than half, and trees grow twice
-    HEADROOM_OF_POOLS = 4
+    # of one that has a window: that takes no more than half, and trees grow twice
+    HEADROOM_OF_WINDOWS = 4
     # and at least one part of so many of all
     LEAST_KEPT = 32
 
@@ -139,10 +140,10 @@ cdef class _Pool(Ensemble):
         if self.bytes is None:
             return 0
         takes = [taken / <double> self.bytes for taken in self.taken]
-        pools = [isinstance(member, Ensemble) for member in self.members]
+        windowed = [isinstance(member, (Ensemble, BoostedTrees)) for member in self.members]
         most = [
-            taken * (HEADROOM_OF_POOLS if is_pool else HEADROOM)
-            for taken, is_pool in zip(takes, pools)
+            taken * (HEADROOM_OF_WINDOWS if has_window else HEADROOM)
+            for taken, has_window in zip(takes, windowed)
         ]
         short = [
             self.ledger(m).was_refused or most[m] > self.shares_now[m]
