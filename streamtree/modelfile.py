@@ -122,7 +122,9 @@ def encoded(value: Any, what: str, depth: int = 0) -> Any:
         # zones have names and rules, which the text does not say
         if repr(kind.fromisoformat(text)) == repr(value):
             return {kind.__name__: text}
-    is_stamp = kind.__module__.startswith("pandas.") and kind.__name__ == "Timestamp"
+    # a module of pandas before its version 3, pandas itself since
+    is_pandas = kind.__module__.partition(".")[0] == "pandas"
+    is_stamp = is_pandas and kind.__name__ == "Timestamp"
     if is_stamp and value.tzinfo is None:
         return {"timestamp": encoded(value.asm8, what)}
     if kind is Shared and type(value.number) is int:
