@@ -570,7 +570,7 @@ class ForestRegressor(_Forest, StreamRegressor):
         _LAST_TARGETS: None,
     }
     _defaults = ("extra", "boosted", "soft", "self_terminating", _LAST_TARGETS)
-    # .1 loses .0016 in the mean of 19 sets
+    # .1 and .5 lose less than .0001 in the mean of 19 sets
     _rate = 0.3
     _extra = ExtraTreeRegressor
     _kind = StreamRegressor

@@ -142,6 +142,7 @@ cdef class Ensemble(Tree):
             place += len(member.scratches())
             self.views |= member.views
             self.is_judged |= member.is_judged
+            self.has_window |= member.has_window
             if member.max_labels:
                 self.max_labels = min(self.max_labels or member.max_labels, member.max_labels)
         self._list_parts()

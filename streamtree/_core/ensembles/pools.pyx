@@ -17,7 +17,6 @@ from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger
 from streamtree._core.store.memory cimport zeroed
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
-from streamtree._core.trees.boosted.tree cimport BoostedTrees
 
 import numpy as np
 
@@ -140,10 +139,9 @@ cdef class _Pool(Ensemble):
         if self.bytes is None:
             return 0
         takes = [taken / <double> self.bytes for taken in self.taken]
-        windowed = [isinstance(member, (Ensemble, BoostedTrees)) for member in self.members]
         most = [
-            taken * (HEADROOM_OF_WINDOWS if has_window else HEADROOM)
-            for taken, has_window in zip(takes, windowed)
+            taken * (HEADROOM_OF_WINDOWS if self.member(m).has_window else HEADROOM)
+            for m, taken in enumerate(takes)
         ]
         short = [
             self.ledger(m).was_refused or most[m] > self.shares_now[m]
@@ -366,9 +364,10 @@ cdef class LinearPool(_Pool):
         """How far corrections are followed: the slope of errors on them, from 0 to 1."""
         return min(max(self.product / self.spread, 0.0), 1.0) if self.spread > 0.0 else 0.0
 
-    cdef double _correction(self, double mean, const Scratch* scratch) noexcept nogil:
-        """The error of the mean as it is predicted, in deviations of the target."""
-        cdef double deviation = self._deviation(), total = 0.0
+    cdef double _correction(self, double mean, double deviation,
+                            const Scratch* scratch) noexcept nogil:
+        """The error of the mean as it is predicted, in deviations of the targets."""
+        cdef double total = 0.0
         cdef Py_ssize_t i
         if not deviation > 0.0:
             return 0.0
@@ -379,9 +378,9 @@ cdef class LinearPool(_Pool):
         return in_deviations(total, 1.0)
 
     cdef void pool(self, Scratch* scratch) noexcept nogil:
-        cdef double mean = self._mean(scratch)
+        cdef double mean = self._mean(scratch), deviation = self._deviation()
         scratch.pooled[0] = mean + (
-            self._trust() * self._correction(mean, scratch) * self._deviation()
+            self._trust() * self._correction(mean, deviation, scratch) * deviation
         )
 
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
@@ -404,17 +403,17 @@ cdef class LinearPool(_Pool):
 
     cdef void _learn_correction(self, double target, double mean, double weight,
                                 const Scratch* scratch) noexcept nogil:
-        cdef double deviation = self._deviation(), error, said, part
+        cdef double deviation = self._deviation(), said = 0.0, error, part
         cdef Py_ssize_t i
         self.n_judged += 1
         if deviation > 0.0:
-            said = self._correction(mean, scratch)
-            error = in_deviations(target - mean, deviation)
+            for i in range(self.ridge.n):
+                self.inputs[i] = in_deviations(self._input(i, mean, scratch), deviation)
+                said += self.ridge.slopes[i] * self.inputs[i]
+            said, error = in_deviations(said, 1.0), in_deviations(target - mean, deviation)
             part = 1.0 / min(self.n_judged, <int64_t> JUDGED_ROWS)
             self.product += part * (error * said - self.product)
             self.spread += part * (said * said - self.spread)
-            for i in range(self.ridge.n):
-                self.inputs[i] = in_deviations(self._input(i, mean, scratch), deviation)
             ridge_learn(&self.ridge, self.inputs, error, weight)
         error, part = target - mean, 1.0 / min(self.n_judged, <int64_t> RECENT_ROWS)
         self.recent[LAST_ERROR], self.recent[LAST_TARGET] = error, target
@@ -438,7 +437,7 @@ cdef class LinearPool(_Pool):
         cdef double trust = self._trust()
         cdef Py_ssize_t i
         slopes, by_mean = [0.0] * self.ridge.n, 1.0
-        if fabs(self._correction(mean, scratch)) < MOST_DEVIATIONS:
+        if fabs(self._correction(mean, deviation, scratch)) < MOST_DEVIATIONS:
             for i in range(self.ridge.n):
                 # a distance that is cut off moves nothing
                 if fabs(self._input(i, mean, scratch)) < MOST_DEVIATIONS * deviation:

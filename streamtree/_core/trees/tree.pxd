@@ -16,6 +16,7 @@ cdef class Tree:
     cdef size_t memo_size           # bytes that it remembers of the row that it predicted last
     cdef size_t memo_place_size     # besides, of every class
     cdef readonly bint is_judged    # it learns from what it predicted, too: see `judge`
+    cdef readonly bint has_window   # it learns from rows that it keeps
     cdef readonly bint has_leaf_models      # what a leaf says may depend on the row
     cdef TreeLinks frame            # of the nodes, for explanations
 

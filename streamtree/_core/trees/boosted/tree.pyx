@@ -37,6 +37,7 @@ cdef class BoostedTrees(Tree):
     def __cinit__(self, *, bint has_numbers, uint64_t seed, int32_t window_length,
                   int32_t n_trees, double rate):
         self.views = LISTED | TABLE
+        self.has_window = True
         self.has_numbers = has_numbers
         self.window = Window(window_length)
         self.stages = Stages()

@@ -75,6 +75,7 @@ cdef class ExtraTree(Tree):
                   int32_t window_length=0, double stagger=0.0, Window window=None,
                   is_member=None):
         self.views = LISTED | TABLE
+        self.has_window = True
         self.has_numbers = has_numbers
         self.strength = strength
         self.stagger = stagger
