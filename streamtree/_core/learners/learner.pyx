@@ -18,6 +18,7 @@ from streamtree._core.store.budget cimport (
 from streamtree._core.stream.crew cimport Crew, Post, add
 from streamtree._core.stream.intake cimport DictRows, Intake, Workspace, as_dict
 from streamtree._core.stream.keptrows cimport KeptRows
+from streamtree._core.stream.labels cimport is_plain
 from streamtree._core.stream.row cimport LISTED, Example, Prediction, View
 from streamtree._core.stream.scales cimport (
     GROSS, LEAST_TRUSTED, TRUSTED_COUNT, ColumnScale, count_number, is_far_out, n_shown,
@@ -39,8 +40,8 @@ from streamtree._core.stream.scaling import SCALE
 
 
 # sums of weights and targets this large, and their squares, stay finite
-MAX_WEIGHT = 1e100
-MAX_TARGET = 1e100
+cdef double MOST_WEIGHT = 1e100, MOST_TARGET = 1e100
+MAX_WEIGHT, MAX_TARGET = MOST_WEIGHT, MOST_TARGET
 
 # A target so many deviations out among the first ones spoils a tree. To start again costs those few
 # rows; what such a target has left in the step sizes of a soft tree costs for thousands.
@@ -56,18 +57,22 @@ cdef enum:
     BLOCK = 64
 
 
+cdef double float_of(object value, object name) except? -1.0:
+    """What is no float as one; infinity if it is too large."""
+    try:
+        return value
+    except OverflowError:
+        return HUGE_VAL
+    except TypeError:
+        raise TypeError(f"{name} must be a number, got {type(value).__name__}") from None
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
 cdef double as_weight(object w) except -1.0:
     """The weight of an example as a number."""
-    cdef double number
-    try:
-        number = w
-    except OverflowError:
-        number = HUGE_VAL
-    except TypeError:
-        raise TypeError(f"w must be a number, got {type(w).__name__}") from None
-    except ValueError as error:
-        raise ValueError(f"w: {error}") from None
-    if not 0.0 <= number <= MAX_WEIGHT:
+    cdef double number = <double> w if type(w) is float else float_of(w, "w")
+    if not 0.0 <= number <= MOST_WEIGHT:
         raise ValueError(f"w must be from 0 to {MAX_WEIGHT:g}, got {number!r}")
     return number
 
@@ -686,7 +691,8 @@ cdef class Classifier(Learner):
         cdef Example example
         self.begin_learning()
         try:
-            y = self.intake.labels.normalized(y)
+            if not is_plain(y):
+                y = intake.labels.normalized(y)
             if self.tree.max_labels:
                 self.check_labels((y,))
             example.weight = as_weight(w)
@@ -872,13 +878,8 @@ cdef double as_target(object y, object name) except? -1.0:
         not isinstance(y, (Real, np.bool_, Decimal)) or isinstance(y, np.timedelta64)
     ):
         raise TypeError(f"{name} must be a number, got {type(y).__name__}")
-    try:
-        number = float(y)
-    except OverflowError:
-        number = HUGE_VAL
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    if not -MAX_TARGET <= number <= MAX_TARGET:
+    number = <double> y if type(y) is float else float_of(y, name)
+    if not -MOST_TARGET <= number <= MOST_TARGET:
         raise ValueError(f"{name} must be from {-MAX_TARGET:g} to {MAX_TARGET:g}, got {number!r}")
     return number
 

@@ -21,6 +21,15 @@ cdef struct Code:
     bint is_shared      # it is the column of several names
 
 
+cdef struct Entry:
+    # of a dict, by its place in it; all references are owned, for a pointer that is compared must
+    # not outlive its object
+    PyObject* key           # what stood there last and had a column, or NULL
+    PyObject* text          # the value that it had then if that is a text, else NULL
+    PyObject* value         # of the dict read last
+    int32_t column          # of key and text
+
+
 cdef class Categories:
     # of one feature
     cdef dict columns       # by value
@@ -43,22 +52,19 @@ cdef class FeatureIndex:
     cdef list _new_names
     cdef set _checked               # names that were checked in a look at rows, else None
     cdef Py_ssize_t _places
-    cdef PyObject** _seen_keys
-    cdef PyObject** _seen_values
-    cdef PyObject** _last_values
-    cdef int32_t* _seen_columns
+    cdef Entry* _entries
     cdef uint64_t _reads
     cdef Py_ssize_t _last_size      # of the dict read last; -1 where another look may differ
+    cdef uint64_t _last_version     # of that dict, 0: unknown
 
     cdef int read(self, dict x, RowBuffer out, bint keep_new) except -1
     cdef void check_rows(self, bint are_checked) noexcept
     cdef int32_t _look_up(self, Py_ssize_t place, object key, object value, double* number,
                           bint is_text, bint keep_new) except -2
-    cdef void _keep(self, Py_ssize_t place, PyObject* value) noexcept
     cdef void forget_read(self) noexcept
     cdef bint repeats(self, dict x) noexcept
     cdef int32_t _column(self, object key, object value, bint keep_new) except -2
-    cdef int _remember(self, Py_ssize_t place, PyObject* key, PyObject* value,
+    cdef int _remember(self, Py_ssize_t place, PyObject* key, PyObject* text,
                        int32_t column) except -1
     cdef int _make_places(self, Py_ssize_t size) except -1
     cdef int commit(self, RowBuffer out) except -1

@@ -43,6 +43,19 @@ cdef extern from "Python.h":
     bint PyLong_CheckExact(PyObject* value)
     long PyLong_AsLongAndOverflow(PyObject* value, int* overflow)
 
+cdef extern from *:
+    """
+    /* A number that no other dict has, nor this one once it was changed; 0: Python tells none. */
+    static uint64_t streamtree_dict_version(PyObject *x) {
+    #if PY_VERSION_HEX < 0x030C0000 && !defined(PYPY_VERSION)
+        return ((PyDictObject *) x)->ma_version_tag;
+    #else
+        return 0;
+    #endif
+    }
+    """
+    uint64_t dict_version "streamtree_dict_version"(PyObject* x)
+
 
 cdef str name_text(object name):
     """The representation of a name: the same in every process, by every version of numpy."""
@@ -242,13 +255,10 @@ cdef class FeatureIndex:
     def __dealloc__(self):
         cdef Py_ssize_t place
         for place in range(self._places):
-            Py_XDECREF(self._seen_keys[place])
-            Py_XDECREF(self._seen_values[place])
-            Py_XDECREF(self._last_values[place])
-        free(self._seen_keys)
-        free(self._seen_values)
-        free(self._last_values)
-        free(self._seen_columns)
+            Py_XDECREF(self._entries[place].key)
+            Py_XDECREF(self._entries[place].text)
+            Py_XDECREF(self._entries[place].value)
+        free(self._entries)
         free(self.codes)
 
     def __len__(self):
@@ -258,7 +268,7 @@ cdef class FeatureIndex:
         """What the names take, and room to read a row."""
         cdef size_t total = self._bytes - len(self.names) * (COLUMN_BYTES - ENTRY_BYTES)
         total += self._capacity * sizeof(Code)
-        return total + self._places * (3 * sizeof(PyObject*) + sizeof(int32_t))
+        return total + self._places * sizeof(Entry)
 
     cdef int refuse_category(self, object name) except -1:
         """What the index calls a column cannot name a feature as well."""
@@ -453,12 +463,13 @@ cdef class FeatureIndex:
         cdef Py_ssize_t position = 0, place = 0, n = 0
         cdef PyObject* key
         cdef PyObject* value
+        cdef Entry* entry
         cdef int32_t column
         cdef double number
         cdef bint is_text = False, is_plain = True
         cdef object name, held
         cdef Py_ssize_t size = len(x)
-        cdef uint64_t me = self._reads + 1
+        cdef uint64_t me = self._reads + 1, version = dict_version(<PyObject*> x)
         self._reads = me
         if self._new_names:
             self._new_names.clear()
@@ -473,18 +484,20 @@ cdef class FeatureIndex:
                 # own references: the value's own code may run, and change x
                 name, held = <object> key, <object> value
             number = value_as_number(key, value, &is_text, &is_plain)
-            if (
-                self._seen_keys[place] == key
-                and self._seen_values[place] == (value if is_text else NULL)
-            ):
+            # found anew for every value: code of another one may have moved it
+            entry = &self._entries[place]
+            if entry.key == key and entry.text == (value if is_text else NULL):
                 # the very objects that stood here last time: no need to hash them
-                column = self._seen_columns[place]
+                column = entry.column
             else:
                 # own references: comparing the name may run its code
                 name, held = <object> key, <object> value
                 column = self._look_up(place, name, held, &number, is_text, keep_new)
-            if self._last_values[place] != value:
-                self._keep(place, value)
+                entry = &self._entries[place]
+            if entry.value != value:
+                Py_INCREF(<object> value)
+                entry.value, value = value, entry.value
+                Py_XDECREF(value)
             place += 1
             if column < 0:
                 is_plain = False
@@ -498,6 +511,7 @@ cdef class FeatureIndex:
         out.n = n
         # -1 also where another dict was read in the middle, by the code of a name
         self._last_size = size if is_plain and self._reads == me else -1
+        self._last_version = version
         return 0
 
     cdef void check_rows(self, bint are_checked) noexcept:
@@ -520,19 +534,13 @@ cdef class FeatureIndex:
             self._remember(place, <PyObject*> key, <PyObject*> value if is_text else NULL, column)
         return column
 
-    cdef void _keep(self, Py_ssize_t place, PyObject* value) noexcept:
-        """Hold on to a value: a pointer that is compared later must not outlive its object."""
-        Py_INCREF(<object> value)
-        value, self._last_values[place] = self._last_values[place], value
-        Py_XDECREF(value)
-
     cdef void forget_read(self) noexcept:
         """Look all names up anew: their columns are no longer there."""
         cdef Py_ssize_t place
         cdef PyObject* key
         self._last_size = -1
         for place in range(self._places):
-            key, self._seen_keys[place] = self._seen_keys[place], NULL
+            key, self._entries[place].key = self._entries[place].key, NULL
             Py_XDECREF(key)
 
     cdef bint repeats(self, dict x) noexcept:
@@ -540,15 +548,18 @@ cdef class FeatureIndex:
 
         Then it says what it said before.
         """
-        cdef Py_ssize_t position = 0, place = 0
+        cdef Py_ssize_t position = 0
         cdef PyObject* key
         cdef PyObject* value
+        cdef const Entry* entry = self._entries
         if len(x) != self._last_size:
             return False
+        if self._last_version and dict_version(<PyObject*> x) == self._last_version:
+            return True
         while PyDict_Next(<PyObject*> x, &position, &key, &value):
-            if self._seen_keys[place] != key or self._last_values[place] != value:
+            if entry.key != key or entry.value != value:
                 return False
-            place += 1
+            entry += 1
         return True
 
     cdef int32_t _column(self, object key, object value, bint keep_new) except -2:
@@ -584,18 +595,17 @@ cdef class FeatureIndex:
         self._new_names.append(name)
         return -2 - <int32_t> len(self._new_names)
 
-    cdef int _remember(
-        self, Py_ssize_t place, PyObject* key, PyObject* value, int32_t column
-    ) except -1:
-        # the cache owns what it compares with, so a pointer never outlives its object
+    cdef int _remember(self, Py_ssize_t place, PyObject* key, PyObject* text,
+                       int32_t column) except -1:
+        cdef Entry* entry = &self._entries[place]
         Py_INCREF(<object> key)
-        if value != NULL:
-            Py_INCREF(<object> value)
-        key, self._seen_keys[place] = self._seen_keys[place], key
-        value, self._seen_values[place] = self._seen_values[place], value
-        self._seen_columns[place] = column
+        if text != NULL:
+            Py_INCREF(<object> text)
+        key, entry.key = entry.key, key
+        text, entry.text = entry.text, text
+        entry.column = column
         Py_XDECREF(key)
-        Py_XDECREF(value)
+        Py_XDECREF(text)
         return 0
 
     cdef int _make_places(self, Py_ssize_t size) except -1:
@@ -603,13 +613,8 @@ cdef class FeatureIndex:
         cdef Py_ssize_t first = self._places, places = larger(first, size)
         if size <= first:
             return 0
-        self._seen_keys = <PyObject**> regrown(self._seen_keys, places * sizeof(PyObject*))
-        self._seen_values = <PyObject**> regrown(self._seen_values, places * sizeof(PyObject*))
-        self._last_values = <PyObject**> regrown(self._last_values, places * sizeof(PyObject*))
-        self._seen_columns = <int32_t*> regrown(self._seen_columns, places * sizeof(int32_t))
-        memset(&self._seen_keys[first], 0, (places - first) * sizeof(PyObject*))
-        memset(&self._seen_values[first], 0, (places - first) * sizeof(PyObject*))
-        memset(&self._last_values[first], 0, (places - first) * sizeof(PyObject*))
+        self._entries = <Entry*> regrown(self._entries, places * sizeof(Entry))
+        memset(&self._entries[first], 0, (places - first) * sizeof(Entry))
         self._places = places
         return 0
 

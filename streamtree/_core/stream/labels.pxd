@@ -1,6 +1,11 @@
 from libc.stdint cimport int32_t, int64_t
 
 
+cdef inline bint is_plain(object label) noexcept:
+    """Whether a label is a class as it is."""
+    return type(label) is str or type(label) is int or type(label) is bool
+
+
 cdef class LabelIndex:
     cdef dict _ids
     cdef readonly list labels

@@ -1,6 +1,8 @@
 """Class labels, any hashable objects, numbered in the order in which they are first learned."""
 
 cimport cython
+from cpython.list cimport PyList_GET_ITEM
+from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
 
 from streamtree._core.stream.features cimport UNBOUNDED, object_bytes
@@ -20,6 +22,7 @@ cdef enum:
     # Labels have to wait where fewer than one part of so many came again: of labels that are met
     # once each there is nothing to learn.
     ONCE_PARTS = 2
+    FEW = 4                 # labels that are known by their objects, which are not hashed
 
 cpdef enum:
     MOST_WAITING = 256      # labels that are remembered until they come again
@@ -42,11 +45,6 @@ cdef bint has_missing(object label) except -1:
         elif is_missing(part):
             return True
     return False
-
-
-cdef inline bint is_plain(object label) noexcept:
-    """Whether a label is a class as it is."""
-    return type(label) is str or type(label) is int or type(label) is bool
 
 
 def plain(scalar, str what):
@@ -115,6 +113,10 @@ cdef class LabelIndex:
 
     cdef inline int32_t find(self, object label) except -2:
         """The number of a normalized label, -1 if it is new."""
+        cdef int32_t number
+        for number in range(min(self.size, <int32_t> FEW)):
+            if PyList_GET_ITEM(self.labels, number) == <PyObject*> label:
+                return number
         found = self._ids.get(label)
         return -1 if found is None else <int32_t> found
 

@@ -307,6 +307,40 @@ def test_inputs_stay_as_they_are():
     assert [list(x.items()) for x in rows] == [list(x.items()) for x in copies]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x.update(size=3.0),
+        lambda x: x.update(colour="red"),
+        lambda x: (x.pop("size"), x.update(size=0.5)),
+        lambda x: (x.pop("size"), x.update(shape=1.0)),
+        lambda x: x.update(kind=7),
+        lambda x: x.clear(),
+    ],
+    ids=["number", "text", "order", "name", "nominal", "all"],
+)
+def test_a_dict_may_change_between_a_prediction_and_learning(change):
+    """The dict that was read last is not read again only where it holds what it held."""
+
+    def rows():
+        for i in range(60):
+            yield {"size": float(i % 5), "colour": "red" if i % 2 else "blue", "kind": i % 3}
+
+    models = [ModelTreeClassifier(grace_period=5, nominal_attributes=["kind"]) for _ in range(2)]
+    for i, x in enumerate(rows()):
+        later = dict(x)
+        change(later)
+        models[0].predict_one(x)
+        if i % 2:
+            change(x)
+            models[0].learn_one(x, i % 2)
+            models[1].learn_one(later, i % 2)
+        else:
+            models[0].learn_one(x, i % 2)
+            models[1].learn_one(dict(x), i % 2)
+    assert pickle.dumps(models[0].snapshot()) == pickle.dumps(models[1].snapshot())
+
+
 def test_unknown_features_are_ignored_by_predictions():
     model = trained()
     before = pickle.dumps(model)
