@@ -415,6 +415,10 @@ class ForestClassifier(_Forest, StreamClassifier):
     are followed by that, by randomised trees that are grown anew from recent rows, and by what each
     family does itself; no detector is needed.
 
+    A member whose exponent was below .05 in the mean of 1,000 rows rests, after 2,000 rows at the
+    soonest: for 4,000 rows, or 8,000 where that happens again, it learns nothing and is not asked,
+    and its exponent is 0. A new label wakes all. That spares a sixth of the time.
+
     Parameters
     ----------
     n_trees
@@ -558,7 +562,7 @@ class ForestRegressor(_Forest, StreamRegressor):
 
     >>> model = ForestRegressor()
     >>> evaluate.progressive_val_score(synth.Friedman(seed=1).take(5000), model, metrics.R2())
-    R2: 0.904645
+    R2: 0.904578
 
     """
 

@@ -45,6 +45,7 @@ cdef class Ensemble(Tree):
 
     cdef Tree member(self, Py_ssize_t m)
     cdef int _list_parts(self) except -1
+    cdef bint is_passed(self, Py_ssize_t m) noexcept nogil
     cdef list first_shares(self)
     cdef list shares(self)
     cdef Py_ssize_t n_outputs(self) noexcept nogil

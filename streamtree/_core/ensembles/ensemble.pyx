@@ -35,8 +35,11 @@ cdef int teach_part(Ensemble self, const Lesson* lesson, int32_t i) except -1 no
     """Let a part learn a row; what it takes is counted in its own ledger."""
     cdef const Part* part = &self.parts[i]
     cdef Scratch* scratch = &lesson.scratch[part.place]
-    cdef Ledger* before = begin_counting(<Budget> part.ledger)
+    cdef Ledger* before
     cdef Prediction said
+    if (<Tree> part.tree).rests:
+        return 0
+    before = begin_counting(<Budget> part.ledger)
     said.label = -1
     said.shares = scratch.shares
     try:
@@ -48,6 +51,11 @@ cdef int teach_part(Ensemble self, const Lesson* lesson, int32_t i) except -1 no
     if lesson.asks:
         (<Ensemble> part.owner).prepare(said.shares)
     return 0
+
+
+cdef inline bint is_long(Tree tree) noexcept nogil:
+    """Whether a part takes long."""
+    return tree.is_busy() and not tree.rests
 
 
 @cython.final
@@ -79,7 +87,7 @@ cdef class Lessons(Crew):
         """Lay busy parts to the ends, where threads begin: nobody is to wait for one in the end."""
         cdef int32_t i, first = 0, end = ensemble.n_parts
         for i in range(ensemble.n_parts):
-            if (<Tree> ensemble.parts[i].tree).is_busy():
+            if is_long(<Tree> ensemble.parts[i].tree):
                 if first <= ensemble.n_parts - end:
                     self.order[first] = i
                     first += 1
@@ -87,7 +95,7 @@ cdef class Lessons(Crew):
                     end -= 1
                     self.order[end] = i
         for i in range(ensemble.n_parts):
-            if not (<Tree> ensemble.parts[i].tree).is_busy():
+            if not is_long(<Tree> ensemble.parts[i].tree):
                 self.order[first] = i
                 first += 1
 
@@ -186,6 +194,16 @@ cdef class Ensemble(Tree):
     cdef Tree member(self, Py_ssize_t m):
         return self.members[m]
 
+    cdef bint is_passed(self, Py_ssize_t m) noexcept nogil:
+        """Whether a member is elsewhere, or is not asked for other reasons."""
+        return not self.is_here[m]
+
+    cdef void rest(self, bint rests) noexcept nogil:
+        cdef Py_ssize_t m
+        self.rests = rests
+        for m in range(self.n_members):
+            (<Tree> self.trees[m]).rest(rests or self.is_passed(m))
+
     cdef list scratches(self):
         cdef Tree member
         rooms = [(0, 0, 0)]
@@ -277,7 +295,7 @@ cdef class Ensemble(Tree):
         if remembers(scratch, <const void*> self, row):
             return 0
         for m in range(self.n_members):
-            if not self.is_here[m]:
+            if self.is_passed(m):
                 continue
             said.label = -1
             said.shares = scratch[self.places[m]].shares
@@ -295,7 +313,7 @@ cdef class Ensemble(Tree):
         cdef Scratch* place
         scratch.memo_serial = 0
         for m in range(self.n_members):
-            if self.is_pool[m] and self.is_here[m]:
+            if self.is_pool[m] and not self.is_passed(m):
                 before = begin_counting(<Budget> self.ledgers[m])
                 try:
                     place = &scratch[self.places[m]]
@@ -320,7 +338,7 @@ cdef class Ensemble(Tree):
         cdef Scratch* place
         cdef Prediction said
         for m in range(self.n_members):
-            if self.is_pool[m] and self.is_here[m]:
+            if self.is_pool[m] and not self.is_passed(m):
                 place = &scratch[self.places[m]]
                 said.shares = place.shares
                 (<Ensemble> self.trees[m]).end(example, place)
@@ -356,7 +374,7 @@ cdef class Ensemble(Tree):
     cdef void judge_members(self, const Example* example, Scratch* scratch) noexcept nogil:
         cdef Py_ssize_t m
         for m in range(self.n_members):
-            if self.is_here[m]:
+            if not self.is_passed(m):
                 (<Tree> self.trees[m]).judge(example, &scratch[self.places[m]])
 
     cdef void prepare(self, double* said) noexcept nogil:

@@ -10,13 +10,15 @@ from streamtree._core.ensembles.ensemble cimport Ensemble, Exchange, MeanPool
 from streamtree._core.kernels.losses cimport sigmoid, softmax
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
 from streamtree._core.kernels.pooling cimport (
-    MOST_DEVIATIONS, Say, in_deviations, move_exponent, move_weight, share_out, slope_of, take_logs,
+    MOST_DEVIATIONS, REST_ROWS, LONGEST_REST, Say, Watch, in_deviations, is_idle, move_exponent,
+    move_weight, share_out, slope_of, take_logs,
 )
 from streamtree._core.kernels.ridge cimport Ridge, ridge_bytes, ridge_learn
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger
 from streamtree._core.store.memory cimport zeroed
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
+from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
@@ -35,6 +37,8 @@ cdef enum:
     HEADROOM_OF_WINDOWS = 4
     # and at least one part of so many of all
     LEAST_KEPT = 32
+    # members that are asked, whatever they have to say
+    LEAST_ASKED = 2
 
 cdef enum:
     # what a linear pool has seen last: the error of the members' mean, the mean of the last errors,
@@ -265,9 +269,64 @@ def alone(make_tree):
     return MeanPool([make_tree()])
 
 
+cdef Watch _blank
+memset(&_blank, 0, sizeof(Watch))
+WATCH = np.asarray(<Watch[:1]> &_blank).dtype
+
+
 @cython.final
 cdef class LogLinearPool(_Pool):
-    """Labels: p(c) ~ product over m of p_m(c)^b_m; the exponents are learned."""
+    """Labels: p(c) ~ product over m of p_m(c)^b_m; the exponents are learned.
+
+    A member that has had next to nothing to say for long rests for some thousand rows: it learns
+    none of them, and nobody asks it. Then it has as long to show that it is needed again. A new
+    label wakes all.
+    """
+
+    cdef Watch* watches
+    cdef int32_t n_met          # labels, with the last row
+
+    def __cinit__(self, list members, *args, **kwargs):
+        cdef Py_ssize_t m
+        self.watches = <Watch*> zeroed(self.n_members * sizeof(Watch))
+        for m in range(self.n_members):
+            self.watches[m].next_rest = REST_ROWS
+
+    def __dealloc__(self):
+        free(self.watches)
+
+    cdef size_t n_bytes(self) noexcept nogil:
+        return _Pool.n_bytes(self) + self.n_members * sizeof(Watch)
+
+    cdef bint is_passed(self, Py_ssize_t m) noexcept nogil:
+        return self.watches[m].left > 0 or not self.is_here[m]
+
+    cdef bint may_rest(self, Py_ssize_t m) noexcept nogil:
+        cdef Py_ssize_t i, n_asked = 0
+        for i in range(self.n_members):
+            n_asked += self.watches[i].left == 0
+        return n_asked > LEAST_ASKED and not (<Tree> self.trees[m]).is_light
+
+    cdef void put_to_rest(self, Py_ssize_t m) noexcept nogil:
+        cdef Watch* watch = &self.watches[m]
+        watch.left, watch.next_rest = watch.next_rest, LONGEST_REST
+        self.says[m].weight = 0.0
+        (<Tree> self.trees[m]).rest(True)
+
+    cdef void wake(self, Py_ssize_t m) noexcept nogil:
+        self.watches[m].left, self.watches[m].rows = 0, 0
+        self.says[m].squares = 0.0
+        (<Tree> self.trees[m]).rest(self.rests)
+
+    cdef int begin(self, const Row* row, const Example* example, Scratch* scratch,
+                   bint is_shared) except -1 nogil:
+        cdef Py_ssize_t m
+        if self.context.n_labels > self.n_met:
+            self.n_met = self.context.n_labels
+            for m in range(self.n_members):
+                if self.watches[m].left:
+                    self.wake(m)
+        return _Pool.begin(self, row, example, scratch, is_shared)
 
     cdef void prepare(self, double* said) noexcept nogil:
         take_logs(said, self.context.n_labels)
@@ -280,6 +339,8 @@ cdef class LogLinearPool(_Pool):
         memset(scratch.pooled, 0, n * sizeof(double))
         for m in range(self.n_members):
             logs, weight = scratch[self.places[m]].shares, self.says[m].weight
+            if self.watches[m].left:
+                continue
             for label in range(n):
                 scratch.pooled[label] += weight * logs[label]
         softmax(scratch.pooled, n)
@@ -308,11 +369,48 @@ cdef class LogLinearPool(_Pool):
         cdef Py_ssize_t m
         cdef double slope
         for m in range(self.n_members):
+            if self.watches[m].left:
+                self.watches[m].left -= 1
+                if self.watches[m].left == 0:
+                    self.wake(m)
+                continue
             slope = slope_of(
                 scratch[self.places[m]].shares, scratch.pooled, self.context.n_labels,
                 example.label,
             )
             move_exponent(&self.says[m], slope, self.rate, example.weight)
+            if is_idle(&self.watches[m], self.says[m].weight) and self.may_rest(m):
+                self.put_to_rest(m)
+
+    cdef dict own_state(self):
+        cdef Py_ssize_t m
+        cdef Watch[::1] view
+        watches = np.empty(self.n_members, dtype=WATCH)
+        view = watches
+        for m in range(self.n_members):
+            view[m] = self.watches[m]
+        return {**_Pool.own_state(self), "watches": watches}
+
+    cdef int take_own_state(self, dict state) except -1:
+        cdef const Watch[::1] view = state["watches"]
+        cdef Py_ssize_t m
+        for m in range(self.n_members):
+            self.watches[m] = view[m]
+        self.n_met = self.context.n_labels
+        self.rest(self.rests)
+        return _Pool.take_own_state(self, state)
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        """Raise StateError unless `take_state` can trust a state."""
+        _Pool.check_state(self, state, n_columns, n_outputs)
+        watches = state["watches"]
+        require(len(watches) == self.n_members, "the number of members")
+        # of a thousand rows, each with an exponent that has a bound
+        check_finite(watches, "size", at_least=0.0)
+        require((watches["rows"] >= 0).all(), "rows that members were asked")
+        require(((watches["left"] >= 0) & (watches["left"] <= LONGEST_REST)).all(), "rests")
+        require(np.isin(watches["next_rest"], (REST_ROWS, LONGEST_REST)).all(), "rests")
+        require((watches["left"] == 0).sum() >= min(LEAST_ASKED, self.n_members), "rests of all")
 
 
 @cython.final

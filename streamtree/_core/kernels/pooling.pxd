@@ -7,7 +7,7 @@ gradients.
 """
 
 from libc.math cimport exp, fabs, log, sqrt
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 
 cdef enum:
@@ -26,12 +26,45 @@ cdef enum:
     MOST_EXPONENT = 8
     # a weight is at least one of so many parts
     WEIGHT_PARTS = 500
+    # A member rests when its exponent was smaller than one of so many parts, in the mean of so many
+    # rows, and no sooner than after so many.
+    IDLE_PARTS = 20
+    LOOK_ROWS = 1000
+    TRIAL_ROWS = 2000
+    # for so many rows; twice as long where it had been woken in vain
+    REST_ROWS = 4000
+    LONGEST_REST = 8000
 
 
 cdef struct Say:
     # how much a member has to say
     double weight       # its exponent in a log-linear pool, its weight in a linear one
     double squares      # fading squares of the gradients
+
+
+cdef struct Watch:
+    # whether a member is worth asking
+    double size         # of its exponent: the sum over the rows of the look at hand
+    int64_t rows        # that it was asked since it began, or was woken
+    int32_t left        # rows for which it still rests
+    int32_t next_rest   # for how many it would rest
+
+
+cdef inline bint is_idle(Watch* watch, double exponent) noexcept nogil:
+    """Count a row of a member that was asked; whether it has had next to nothing to say for long.
+    """
+    cdef bint is_small
+    watch.size += fabs(exponent)
+    watch.rows += 1
+    if watch.rows % LOOK_ROWS:
+        return False
+    is_small = watch.size * IDLE_PARTS < LOOK_ROWS
+    watch.size = 0.0
+    if watch.rows < TRIAL_ROWS:
+        return False
+    if not is_small:
+        watch.next_rest = REST_ROWS
+    return is_small
 
 
 cdef inline void take_logs(double* shares, int32_t n) noexcept nogil:

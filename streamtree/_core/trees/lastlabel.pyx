@@ -26,6 +26,7 @@ cdef class LastLabelTree(Tree):
     def __cinit__(self):
         self.last = -1
         self.views = 0
+        self.is_light = True
 
     def configure(self):
         """There is nothing to set."""

@@ -17,6 +17,8 @@ cdef class Tree:
     cdef size_t memo_place_size     # besides, of every class
     cdef readonly bint is_judged    # it learns from what it predicted, too: see `judge`
     cdef readonly bint has_window   # it learns from rows that it keeps
+    cdef readonly bint is_light     # it takes next to no time
+    cdef bint rests                 # it is not to learn for some rows, see `rest`
     cdef readonly bint has_leaf_models      # what a leaf says may depend on the row
     cdef TreeLinks frame            # of the nodes, for explanations
 
@@ -25,6 +27,7 @@ cdef class Tree:
     cdef int bound(self, object bytes) except -1
     cdef object labels_at_once(self, object bytes)
     cdef bint is_busy(self) noexcept nogil
+    cdef void rest(self, bint rests) noexcept nogil
     cdef Crew crew(self, int32_t n_threads)
     cdef void expect(self, int32_t label) noexcept nogil
     cdef void approach(self, int32_t label) noexcept nogil

@@ -67,6 +67,13 @@ cdef class Tree:
         """Whether rows are likely to take it longer than they mostly do, for some time."""
         return False
 
+    cdef void rest(self, bint rests) noexcept nogil:
+        """Be told by the ensemble that it belongs to that rows pass it by, or do so no more.
+
+        It could learn them nevertheless: what it says does not change by that.
+        """
+        self.rests = rests
+
     cdef Crew crew(self, int32_t n_threads):
         """Up to so many threads that learn a row together; None: there is nothing to share."""
         return None

@@ -63,6 +63,49 @@ def test_a_log_linear_pool_equals_the_reference_after_every_row():
     assert max(pooled.tree.weights) > 0.5
 
 
+@pytest.mark.parametrize(
+    ("seed", "changes"), [(3, [3000, 7000]), (4, [7000, 8499])], ids=["for long", "new label"]
+)
+def test_a_member_with_nothing_to_say_rests_until_it_may_be_needed(seed, changes):
+    """One that says the last label, of rows that tell the label until it is repeated."""
+
+    def members():
+        last = MeanPool([LastLabelTree()])  # by itself it is light, and never rests
+        return [last, tree_of("ModelTreeClassifier"), tree_of("SelfTerminatingTreeClassifier")]
+
+    weights = [0.0, 0.5, 0.5]
+    pooled, reference = Classifier(LogLinearPool(members(), weights, 0.1)), LogLinear(weights)
+    alone = [Classifier(member) for member in members()]
+    rng, known, y, rests = np.random.default_rng(seed), [], 0, []
+    for i in range(11_000):
+        x = {"a": rng.normal(), "b": rng.normal()}
+        told = int(x["a"] + 0.3 * rng.normal() > 0)
+        y = "new" if i == 8500 else told if i <= 8501 or rng.random() < 0.5 else y
+        learns = reference.meet(y not in known)
+        if y in known:
+            shares = [list(core.predict_proba_one(x).values()) for core in alone]
+            if i % 3 == 0:
+                said = list(pooled.predict_proba_one(x).values())
+                assert said == pytest.approx(reference(shares), abs=1e-9)
+            reference.learn(shares, known.index(y))
+        else:
+            known.append(y)
+        pooled.learn_one(x, y, 1.0)
+        for m in np.flatnonzero(learns):
+            alone[m].learn_one(x, y, 1.0)
+        rests.append(reference.rest > 0)
+        assert pooled.tree.weights == pytest.approx(reference.b, abs=1e-9)
+        if i % 500 == 0:
+            copied = Classifier(LogLinearPool(members(), weights, 0.1))
+            copied.check_state(pooled.snapshot())
+            copied.restore(pooled.snapshot())
+            pooled = copied
+    last, *others = np.array(rests).T
+    assert not np.any(others)
+    assert np.flatnonzero(np.diff(last.astype(int))).tolist() == changes
+    assert reference.b[0] > 0.5
+
+
 def drifting_numbers(n, seed=0):
     """Numbers that rows tell, and a walk that only those before tell."""
     rows, targets = number_stream(n, seed)
@@ -171,6 +214,13 @@ def test_a_copy_goes_on_as_if_nothing_had_happened():
     lambda tree: tree.update(refused=tree["refused"][:1]),
     lambda tree: tree.update(rows=-1),
     lambda tree: tree.update(next_sharing=0.5),
+    lambda tree: tree.update(watches=tree["watches"][:1]),
+    lambda tree: tree["watches"]["left"].__setitem__(0, -1),
+    lambda tree: tree["watches"]["left"].__setitem__(0, 9000),
+    lambda tree: tree["watches"]["left"].__setitem__(slice(None), 1),
+    lambda tree: tree["watches"]["next_rest"].__setitem__(0, 0),
+    lambda tree: tree["watches"]["rows"].__setitem__(0, -1),
+    lambda tree: tree["watches"]["size"].__setitem__(0, np.nan),
     lambda tree: tree["members"]["1"].update(last=7),
     lambda tree: tree["members"]["1"].update(weight=np.inf),
     lambda tree: tree["members"].pop("0"),
