@@ -116,9 +116,10 @@ class ShardedForest(Shape, Generic[Forest]):
     Every batch goes to all workers, through Ray's object store once. Each lets its members learn
     it, and says what they would have predicted; the driver pools that, and learns what each member
     is worth. What is said and learned is that of the forest in one process, bit for bit: for any
-    number of workers, any batches, and whatever process dies on the way. But here every member
-    keeps its share of `max_bytes`; in one process shares change once a member takes more than half
-    of its own (the randomised trees: a quarter).
+    number of workers, any batches, and whatever process dies on the way. But here no member rests
+    (in one process: `ForestClassifier(rests=False)`), and every member keeps its share of
+    `max_bytes`; in one process shares change once a member takes more than half of its own (the
+    randomised trees: a quarter).
 
     A member is with one worker. The randomised trees are one member; for a large forest let there
     be several: `members=(ForestClassifier(50, ("extra",), seed=1), ForestClassifier(50, ("extra",),

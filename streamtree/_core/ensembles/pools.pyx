@@ -278,16 +278,19 @@ WATCH = np.asarray(<Watch[:1]> &_blank).dtype
 cdef class LogLinearPool(_Pool):
     """Labels: p(c) ~ product over m of p_m(c)^b_m; the exponents are learned.
 
-    A member that has had next to nothing to say for long rests for some thousand rows: it learns
-    none of them, and nobody asks it. Then it has as long to show that it is needed again. A new
-    label wakes all.
+    With `lets_rest`, a member that has had next to nothing to say for long rests for some thousand
+    rows: it learns none of them, and nobody asks it. Then it has as long to show that it is needed
+    again. A new label wakes all. Where members are elsewhere, none rests: they learn rows before
+    it is known what all have said of them.
     """
 
     cdef Watch* watches
+    cdef bint lets_rest
     cdef int32_t n_met          # labels, with the last row
 
-    def __cinit__(self, list members, *args, **kwargs):
+    def __cinit__(self, list members, *args, bint lets_rest=True, **kwargs):
         cdef Py_ssize_t m
+        self.lets_rest = lets_rest and self.exchange is None
         self.watches = <Watch*> zeroed(self.n_members * sizeof(Watch))
         for m in range(self.n_members):
             self.watches[m].next_rest = REST_ROWS
@@ -379,6 +382,8 @@ cdef class LogLinearPool(_Pool):
                 example.label,
             )
             move_exponent(&self.says[m], slope, self.rate, example.weight)
+            if not self.lets_rest:
+                continue
             if is_idle(&self.watches[m], self.says[m].weight) and self.may_rest(m):
                 self.put_to_rest(m)
 
@@ -396,6 +401,8 @@ cdef class LogLinearPool(_Pool):
         cdef Py_ssize_t m
         for m in range(self.n_members):
             self.watches[m] = view[m]
+            if not self.lets_rest:
+                self.watches[m].left = 0
         self.n_met = self.context.n_labels
         self.rest(self.rests)
         return _Pool.take_own_state(self, state)

@@ -106,6 +106,17 @@ def test_a_member_with_nothing_to_say_rests_until_it_may_be_needed(seed, changes
     assert reference.b[0] > 0.5
 
 
+def test_none_rests_where_none_may():
+    weights = [0.0, 0.5, 0.5]
+    members = [MeanPool([LastLabelTree()]), *map(tree_of, CLASSIFIERS[:2])]
+    core = Classifier(LogLinearPool(members, weights, 0.1, lets_rest=False))
+    rng = np.random.default_rng(0)
+    for _ in range(9000):
+        a = rng.normal()
+        core.learn_one({"a": a}, int(a + 0.3 * rng.normal() > 0), 1.0)
+        assert core.tree.weights[0] or core.tree.weights == weights
+
+
 def drifting_numbers(n, seed=0):
     """Numbers that rows tell, and a walk that only those before tell."""
     rows, targets = number_stream(n, seed)
