@@ -308,7 +308,9 @@ cdef class LogLinearPool(_Pool):
         cdef Py_ssize_t i, n_asked = 0
         for i in range(self.n_members):
             n_asked += self.watches[i].left == 0
-        return n_asked > LEAST_ASKED and not (<Tree> self.trees[m]).is_light
+        return (
+            self.lets_rest and n_asked > LEAST_ASKED and not (<Tree> self.trees[m]).is_light
+        )
 
     cdef void put_to_rest(self, Py_ssize_t m) noexcept nogil:
         cdef Watch* watch = &self.watches[m]
@@ -382,8 +384,6 @@ cdef class LogLinearPool(_Pool):
                 example.label,
             )
             move_exponent(&self.says[m], slope, self.rate, example.weight)
-            if not self.lets_rest:
-                continue
             if is_idle(&self.watches[m], self.says[m].weight) and self.may_rest(m):
                 self.put_to_rest(m)
 
