@@ -391,6 +391,11 @@ class Interrupts:
                 self._is_waiting = False
             except (StopIteration, KeyboardInterrupt):
                 return
+            except Exception:
+                # polars tells of an interrupt amid its work by errors of other kinds
+                if self.stopped:
+                    return
+                raise
             finally:
                 self._is_waiting = False
             yield chunk

@@ -342,6 +342,21 @@ def test_a_training_that_is_stopped_goes_on(tmp_path, number):
     assert [name for name in os.listdir() if name.endswith(".tmp")] == []
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TypeError])
+def test_an_interrupt_ends_a_stream_whatever_it_is_turned_into(error):
+    def source():
+        yield "a chunk"
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(10)
+        except KeyboardInterrupt:
+            raise error("an unprintable type") from None
+
+    with cli.Interrupts() as interrupts:
+        assert list(interrupts.chunks(source())) == ["a chunk"]
+    assert interrupts.stopped
+
+
 def test_bad_data_leave_the_file_as_it_was(data):
     argv = ["--target", "label", "-o", "m.st"]
     call("train", "data.csv", *argv)
