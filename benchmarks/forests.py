@@ -306,8 +306,9 @@ def members(report: Report, options: argparse.Namespace) -> None:
 
 
 def few_members(kind: type[Any]) -> dict[str, Callable[[], Any]]:
-    """A forest with all members, and those of few."""
-    return {"all": kind} | {
+    """A forest with all members, one in which none rests, and those of few members."""
+    resting = {"all, none rests": partial(kind, rests=False)} if kind is ForestClassifier else {}
+    return {"all": kind} | resting | {
         ", ".join(names): partial(kind, members=names) for names in LIGHT[kind]
     }
 

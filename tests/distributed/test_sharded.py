@@ -1,6 +1,7 @@
 """A forest whose members are spread: the answers and bytes of the forest in one process."""
 
 import os
+import pickle
 import signal
 
 import numpy as np
@@ -74,6 +75,23 @@ def test_a_forest_says_what_it_says_in_one_process(forest, n_workers, tmp_path):
         expected = one.test_then_learn_many(X[1400:], y[1400:])
         assert np.concatenate(rest).tolist() == expected.tolist()
         assert to_bytes(sharded.model()) == to_bytes(one)
+
+
+@pytest.mark.parametrize("rests", [True, False])
+def test_no_member_of_a_spread_forest_rests(rests):
+    members = ("model", "soft", "contexts", "last_label")
+    forest, one = (ForestClassifier(members=members, rests=value) for value in (rests, False))
+    X = np.random.default_rng(1).normal(size=(6000, 2))
+    y = X[:, 0] > 0
+    with ShardedForest(forest, 2) as sharded:
+        for at in range(0, 6000, 1500):
+            rows = slice(at, at + 1500)
+            said = sharded.test_then_learn_many(X[rows], y[rows], proba=True)
+            expected = one.test_then_learn_many(X[rows], y[rows], proba=True)
+            assert said.tolist() == expected.tolist()
+        assert pickle.dumps(sharded.model().snapshot()) == pickle.dumps(one.snapshot())
+    forest.learn_many(X, y)
+    assert forest.snapshot()["tree"]["watches"]["left"].any() == rests
 
 
 def test_numbers_and_frames():

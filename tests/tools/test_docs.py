@@ -180,7 +180,7 @@ def test_every_learner_is_in_the_readme_and_documented(name):
     # a sibling with the same parameters may say them for both
     refers = re.search(r"parameters [a-z ]*are those\s+of `(\w+)`", learner.__doc__)
     speaker = getattr(streamtree, refers.group(1)) if refers else learner
-    assert set(learner()._get_params()) <= set(speaker()._get_params())
+    assert list(speaker()._get_params()) == list(learner()._get_params())
     for section in ("Parameters", "Notes"):
         assert f"{section}\n    ---" in speaker.__doc__
     for parameter in learner()._get_params():

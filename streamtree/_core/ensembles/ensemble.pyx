@@ -195,7 +195,7 @@ cdef class Ensemble(Tree):
         return self.members[m]
 
     cdef bint is_passed(self, Py_ssize_t m) noexcept nogil:
-        """Whether a member is elsewhere, or is not asked for other reasons."""
+        """Whether rows pass a member by: it is elsewhere, or it rests."""
         return not self.is_here[m]
 
     cdef void rest(self, bint rests) noexcept nogil:

@@ -343,9 +343,9 @@ cdef class LogLinearPool(_Pool):
         cdef const double* logs
         memset(scratch.pooled, 0, n * sizeof(double))
         for m in range(self.n_members):
-            logs, weight = scratch[self.places[m]].shares, self.says[m].weight
             if self.watches[m].left:
                 continue
+            logs, weight = scratch[self.places[m]].shares, self.says[m].weight
             for label in range(n):
                 scratch.pooled[label] += weight * logs[label]
         softmax(scratch.pooled, n)
@@ -399,22 +399,23 @@ cdef class LogLinearPool(_Pool):
     cdef int take_own_state(self, dict state) except -1:
         cdef const Watch[::1] view = state["watches"]
         cdef Py_ssize_t m
+        _Pool.take_own_state(self, state)
         for m in range(self.n_members):
             self.watches[m] = view[m]
-            if not self.lets_rest:
-                self.watches[m].left = 0
+            if self.watches[m].left and not self.lets_rest:
+                self.wake(m)
         self.n_met = self.context.n_labels
         self.rest(self.rests)
-        return _Pool.take_own_state(self, state)
+        return 0
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
         _Pool.check_state(self, state, n_columns, n_outputs)
         watches = state["watches"]
         require(len(watches) == self.n_members, "the number of members")
-        # of a thousand rows, each with an exponent that has a bound
         check_finite(watches, "size", at_least=0.0)
-        require((watches["rows"] >= 0).all(), "rows that members were asked")
+        rows = watches["rows"]
+        require(((rows >= 0) & (rows < 2**62)).all(), "rows that members were asked")
         require(((watches["left"] >= 0) & (watches["left"] <= LONGEST_REST)).all(), "rests")
         require(np.isin(watches["next_rest"], (REST_ROWS, LONGEST_REST)).all(), "rests")
         require((watches["left"] == 0).sum() >= min(LEAST_ASKED, self.n_members), "rests of all")

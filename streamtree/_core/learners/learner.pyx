@@ -39,7 +39,7 @@ from streamtree._core.stream.scales import check_scales
 from streamtree._core.stream.scaling import SCALE
 
 
-# sums of weights and targets this large, and their squares, stay finite
+# sums of weights and targets this large, and their squares, stay finite; batches know them, too
 cdef double MOST_WEIGHT = 1e100, MOST_TARGET = 1e100
 MAX_WEIGHT, MAX_TARGET = MOST_WEIGHT, MOST_TARGET
 

@@ -477,9 +477,7 @@ cdef class FeatureIndex:
         self._make_places(size)
         out.reserve(size)
         out.n = 0
-        while PyDict_Next(<PyObject*> x, &position, &key, &value):
-            if place >= size:
-                break
+        while PyDict_Next(<PyObject*> x, &position, &key, &value) and place < size:
             if not is_exact(value):
                 # own references: the value's own code may run, and change x
                 name, held = <object> key, <object> value

@@ -68,9 +68,9 @@ cdef class Tree:
         return False
 
     cdef void rest(self, bint rests) noexcept nogil:
-        """Be told by the ensemble that it belongs to that rows pass it by, or do so no more.
+        """Be told by an ensemble that it is given no rows to learn from now on, or is so again.
 
-        It could learn them nevertheless: what it says does not change by that.
+        It can still be asked what it says.
         """
         self.rests = rests
 
