@@ -5,11 +5,11 @@
     python benchmarks/forests.py loss members light trees series threads
 
 `standings` reads the table that `accuracy.py run` fills. `loss` measures log losses beside those of
-the model tree, `members` what a forest is without each of its members, `light` what one of few
-members is, `trees` accuracy and time by the number of randomised trees; all over the first rows of
-every set that classifies, `members` and `light` of those of numbers, too. `series` has numbers in
-the order of time, beside the last target. `threads` times batches with one thread and with two, in
-turn.
+the model tree, `members` what a forest is without each of its members, and with those that it has
+not, `light` what one of few members is, `trees` accuracy and time by the number of randomised
+trees; all over the first rows of every set that classifies, `members` and `light` of those of
+numbers, too. `series` has numbers in the order of time, beside the last target. `threads` times
+batches with one thread and with two, in turn.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ LIGHT: dict[type[Any], tuple[tuple[str, ...], ...]] = {
     ForestClassifier: (
         ("model", "last_label"),
         ("model", "contexts", "last_label"),
-        ("model", "soft", "self_terminating", "contexts", "last_label"),
+        ("model", "soft", "contexts", "last_label"),
     ),
     ForestRegressor: (("soft", "last_targets"), ("soft", "self_terminating", "last_targets")),
 }
@@ -269,11 +269,14 @@ def loss(report: Report, options: argparse.Namespace) -> None:
 
 
 def without_each(kind: type[Any]) -> dict[str, Callable[[], Any]]:
-    """A forest with all members, and those without each."""
+    """A forest with all members, those without each, and those with one of another family."""
     names = kind._defaults
     return {"all": kind} | {
         f"without {one}": partial(kind, members=tuple(name for name in names if name != one))
         for one in names
+    } | {
+        f"with {one}": partial(kind, members=(*names, one))
+        for one in kind._families if one not in names
     }
 
 
