@@ -489,7 +489,7 @@ class ForestClassifier(_Forest, StreamClassifier):
 
     >>> model = ForestClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 95.80%
+    Accuracy: 96.02%
     >>> max(model.member_weights, key=model.member_weights.get)
     'extra'
 
@@ -612,7 +612,7 @@ class ForestRegressor(_Forest, StreamRegressor):
 
     >>> model = ForestRegressor()
     >>> evaluate.progressive_val_score(synth.Friedman(seed=1).take(5000), model, metrics.R2())
-    R2: 0.904482
+    R2: 0.904578
 
     """
 

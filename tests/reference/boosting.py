@@ -13,7 +13,7 @@ from reference.lomtree import splitmix64
 from streamtree._core.stream.features import Category
 
 FIRST_GROWTH, LEAST_LEAF, MOST_LEAVES = 50, 10, 31
-FIRST_WAIT, WAIT = 40, 100
+FIRST_WAIT, WAIT = 40, 75
 BINS, SAMPLED, MOST_CHOSEN, BUCKETS, SALTS = 64, 512, 32, 32, 32
 STRENGTH, STRENGTH_OF_SETS, SMOOTHING = 1.0, 10.0, 10.0
 LEAST_CURVATURE, MOST_SAID, RATE, N_TREES = 1e-6, 8.0, 0.25, 60

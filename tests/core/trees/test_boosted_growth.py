@@ -186,7 +186,7 @@ DAMAGES = [
 @pytest.fixture(scope="module", params=[0, 2])
 def growing(request):
     """A model that has trees, and grows others."""
-    X, y = square(428, request.param)
+    X, y = square(312, request.param)
     model = learned(alone(request.param, window=200), X, y)
     assert n_trees(model) == N_TREES
     assert part_of(model)["growth"]["rows"] == 200

@@ -27,7 +27,7 @@ cdef enum:
     # rows that come before trees are grown anew, by a hundred rows of the window: at first,
     # and when it is full
     FIRST_WAIT = 40
-    WAIT = 100
+    WAIT = 75
 
 
 @cython.final
