@@ -320,7 +320,8 @@ def shared_out(name, stream):
 def spread_forest():
     """Forty randomised trees in four members, and a tree that adds up."""
     return ForestClassifier(
-        members=(*(ForestClassifier(10, ("extra",), seed=i) for i in range(4)), "model", "soft")
+        members=(*(ForestClassifier(10, ("extra",), seed=i) for i in range(4)), "model", "soft"),
+        rests=False,
     )
 
 

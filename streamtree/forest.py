@@ -413,8 +413,8 @@ class ForestClassifier(_Forest, StreamClassifier):
     read, scaled and encoded once; every member learns it and says, in the same call, what it would
     have predicted. Members of different kinds err on different rows: randomised trees find how
     columns act together, after few rows, and boosted ones where exactly, after more; additive
-    leaves and gates find what adds up; a mixture of contexts counts what
-    came together lately; exact values and repeated labels have members of their own.
+    leaves and gates find what adds up; a mixture of contexts counts what came together lately;
+    labels that repeat have a member of their own.
 
     What the members say is pooled in proportion to the product of their probabilities, each to the
     power of an exponent. The exponents are learned by gradient steps on the log loss of the pool,
@@ -458,7 +458,7 @@ class ForestClassifier(_Forest, StreamClassifier):
         of 1,000 rows, after 2,000 rows at the soonest, learns nothing for 4,000 rows, or for 8,000
         where that happens again. It is not asked, and its exponent is 0. A new label wakes all.
         Without order in the stream that costs next to no accuracy; see how forests work in the
-        docs for what it spares. A forest that is spread over processes lets none rest.
+        docs for what it spares. False for a forest that is to be spread over processes.
 
     Notes
     -----

@@ -116,10 +116,9 @@ class ShardedForest(Shape, Generic[Forest]):
     Every batch goes to all workers, through Ray's object store once. Each lets its members learn
     it, and says what they would have predicted; the driver pools that, and learns what each member
     is worth. What is said and learned is that of the forest in one process, bit for bit: for any
-    number of workers, any batches, and whatever process dies on the way. But here no member rests
-    (in one process: `ForestClassifier(rests=False)`), and every member keeps its share of
-    `max_bytes`; in one process shares change once a member takes more than half of its own (the
-    randomised trees: a quarter).
+    number of workers, any batches, and whatever process dies on the way. But here every member
+    keeps its share of `max_bytes`; in one process shares change once a member takes more than half
+    of its own (the randomised trees: a quarter).
 
     A member is with one worker. The randomised trees are one member; for a large forest let there
     be several: `members=(ForestClassifier(50, ("extra",), seed=1), ForestClassifier(50, ("extra",),
@@ -128,7 +127,9 @@ class ShardedForest(Shape, Generic[Forest]):
     Parameters
     ----------
     forest
-        A `ForestClassifier` or `ForestRegressor`, with what it has learned. It stays as it is.
+        A `ForestClassifier` whose members do not rest (`rests=False`: workers learn rows before it
+        is known what all have said of them) or a `ForestRegressor`, with what it has learned. It
+        stays as it is.
     n_workers
         At least 1, at most as many as there are members.
     **options
@@ -153,8 +154,8 @@ class ShardedForest(Shape, Generic[Forest]):
     >>> rng = np.random.default_rng(1)
     >>> X = rng.normal(size=(600, 3))
     >>> y = X[:, 0] + X[:, 1] > 0
-    >>> local = ForestClassifier()
-    >>> with ShardedForest(ForestClassifier(), n_workers=2) as forest:
+    >>> local = ForestClassifier(rests=False)
+    >>> with ShardedForest(local.clone(), n_workers=2) as forest:
     ...     said = forest.test_then_learn_many(X, y)
     ...     said.tolist() == local.test_then_learn_many(X, y).tolist()
     True
@@ -166,6 +167,10 @@ class ShardedForest(Shape, Generic[Forest]):
         self, forest: Forest, n_workers: int = 1, **options: Unpack[Options]
     ) -> None:
         check_model("forest", forest, (ForestClassifier, ForestRegressor), "a forest")
+        if isinstance(forest, ForestClassifier) and forest.rests:
+            raise ValueError(
+                "members that are spread over processes cannot rest: give rests=False to the forest"
+            )
         n_members = len(forest.member_weights)
         if isinstance(n_workers, int) and n_workers > n_members:
             raise ValueError(

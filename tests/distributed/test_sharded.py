@@ -36,12 +36,12 @@ def stream(n=1500):
 
 
 FORESTS = [
-    (ForestClassifier(seed=1, window=300), 3),
+    (ForestClassifier(seed=1, window=300, rests=False), 3),
     (
         ForestClassifier(2, (
             ModelTreeClassifier(), ForestClassifier(2, ("extra", "lom"), window=200), "last_label",
             ExtraTreeClassifier(window=150),
-        ), max_bytes=2**20), 2,
+        ), max_bytes=2**20, rests=False), 2,
     ),
 ]  # fmt: skip
 
@@ -77,10 +77,10 @@ def test_a_forest_says_what_it_says_in_one_process(forest, n_workers, tmp_path):
         assert to_bytes(sharded.model()) == to_bytes(one)
 
 
-@pytest.mark.parametrize("rests", [True, False])
-def test_no_member_of_a_spread_forest_rests(rests):
+def test_members_that_are_spread_do_not_rest():
     members = ("model", "soft", "contexts", "last_label")
-    forest, one = (ForestClassifier(members=members, rests=value) for value in (rests, False))
+    forest = ForestClassifier(members=members, rests=False)
+    one = forest.clone()
     X = np.random.default_rng(1).normal(size=(6000, 2))
     y = X[:, 0] > 0
     with ShardedForest(forest, 2) as sharded:
@@ -90,8 +90,11 @@ def test_no_member_of_a_spread_forest_rests(rests):
             expected = one.test_then_learn_many(X[rows], y[rows], proba=True)
             assert said.tolist() == expected.tolist()
         assert pickle.dumps(sharded.model().snapshot()) == pickle.dumps(one.snapshot())
-    forest.learn_many(X, y)
-    assert forest.snapshot()["tree"]["watches"]["left"].any() == rests
+    resting = ForestClassifier(members=members)
+    resting.learn_many(X, y)
+    assert resting.snapshot()["tree"]["watches"]["left"].any()
+    with pytest.raises(ValueError, match="give rests=False to the forest"):
+        ShardedForest(resting, 2)
 
 
 def test_numbers_and_frames():
@@ -116,7 +119,7 @@ def test_what_cannot_be_learned_is_refused():
     X, y = stream(200)
     with pytest.raises(TypeError, match="forest must be a forest, got ModelTreeClassifier"):
         ShardedForest(ModelTreeClassifier())
-    forest = ForestClassifier(members=("model", "soft"))
+    forest = ForestClassifier(members=("model", "soft"), rests=False)
     with pytest.raises(ValueError, match="n_workers must be at most 2"):
         ShardedForest(forest, 3)
     with ShardedForest(forest, 2) as sharded:
@@ -141,7 +144,7 @@ def test_what_members_refuse_is_told_to_who_sent_it():
     X, y = stream(400)
     labels = (X[:, 0] > 0).tolist()
     hinge = SelfTerminatingTreeClassifier(loss="hinge")
-    forest = ForestClassifier(2, ("extra", hinge), window=200)
+    forest = ForestClassifier(2, ("extra", hinge), window=200, rests=False)
     one = forest.clone()
     with ShardedForest(forest, 2) as sharded:
         sharded.learn_many(X[:200], iter(labels[:200]))
@@ -158,7 +161,7 @@ def test_what_members_refuse_is_told_to_who_sent_it():
 
 def test_an_interrupt_is_harmless_or_known(monkeypatch, tmp_path):
     X, y = stream(400)
-    forest = ForestClassifier(2, ("extra", "model"), window=200)
+    forest = ForestClassifier(2, ("extra", "model"), window=200, rests=False)
     one = forest.clone()
     one.learn_many(X[:300], y[:300])
     with ShardedForest(forest, 2, folder=tmp_path) as sharded:

@@ -280,7 +280,7 @@ cdef class LogLinearPool(_Pool):
 
     With `lets_rest`, a member that has had next to nothing to say for long rests for some thousand
     rows: it learns none of them, and nobody asks it. Then it has as long to show that it is needed
-    again. A new label wakes all. Where members are elsewhere, none rests: they learn rows before
+    again. A new label wakes all. Where members are elsewhere, none may rest: they learn rows before
     it is known what all have said of them.
     """
 
@@ -290,7 +290,9 @@ cdef class LogLinearPool(_Pool):
 
     def __cinit__(self, list members, *args, bint lets_rest=True, **kwargs):
         cdef Py_ssize_t m
-        self.lets_rest = lets_rest and self.exchange is None
+        if lets_rest and self.exchange is not None:
+            raise ValueError("members that are spread cannot rest")
+        self.lets_rest = lets_rest
         self.watches = <Watch*> zeroed(self.n_members * sizeof(Watch))
         for m in range(self.n_members):
             self.watches[m].next_rest = REST_ROWS
@@ -402,8 +404,6 @@ cdef class LogLinearPool(_Pool):
         _Pool.take_own_state(self, state)
         for m in range(self.n_members):
             self.watches[m] = view[m]
-            if self.watches[m].left and not self.lets_rest:
-                self.wake(m)
         self.n_met = self.context.n_labels
         self.rest(self.rests)
         return 0
@@ -416,7 +416,8 @@ cdef class LogLinearPool(_Pool):
         check_finite(watches, "size", at_least=0.0)
         rows = watches["rows"]
         require(((rows >= 0) & (rows < 2**62)).all(), "rows that members were asked")
-        require(((watches["left"] >= 0) & (watches["left"] <= LONGEST_REST)).all(), "rests")
+        longest = LONGEST_REST if self.lets_rest else 0
+        require(((watches["left"] >= 0) & (watches["left"] <= longest)).all(), "rests")
         require(np.isin(watches["next_rest"], (REST_ROWS, LONGEST_REST)).all(), "rests")
         require((watches["left"] == 0).sum() >= min(LEAST_ASKED, self.n_members), "rests of all")
 
