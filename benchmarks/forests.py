@@ -70,7 +70,7 @@ LIGHT: dict[type[Any], tuple[tuple[str, ...], ...]] = {
     ForestClassifier: (
         ("model", "last_label"),
         ("model", "contexts", "last_label"),
-        ("model", "soft", "contexts", "last_label"),
+        ("model", "soft", "self_terminating", "contexts", "last_label"),
     ),
     ForestRegressor: (("soft", "last_targets"), ("soft", "self_terminating", "last_targets")),
 }
