@@ -458,7 +458,8 @@ class ForestClassifier(_Forest, StreamClassifier):
         of 1,000 rows, after 2,000 rows at the soonest, learns nothing for 4,000 rows, or for 8,000
         where that happens again. It is not asked, and its exponent is 0. A new label wakes all.
         Without order in the stream that costs next to no accuracy; see how forests work in the
-        docs for what it spares. False for a forest that is to be spread over processes.
+        docs for what it spares. False for a forest that is to be spread over processes. It may
+        change while the forest learns: `forest.rests = False` wakes all.
 
     Notes
     -----
@@ -527,10 +528,17 @@ class ForestClassifier(_Forest, StreamClassifier):
         self.rests = rests
         self._core = self._new_core()
 
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {*super()._mutable_attributes, "rests"}
+
+    def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(params["rests"], bool):
+            raise TypeError(f"rests must be True or False, got {params['rests']!r}")
+        return {"lets_rest": params["rests"]}
+
     def _pool_settings(self) -> dict[str, Any]:
-        if not isinstance(self.rests, bool):
-            raise TypeError(f"rests must be True or False, got {self.rests!r}")
-        return {"lets_rest": self.rests}
+        return self._settings(self.__dict__)
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

@@ -169,7 +169,7 @@ class ShardedForest(Shape, Generic[Forest]):
         check_model("forest", forest, (ForestClassifier, ForestRegressor), "a forest")
         if isinstance(forest, ForestClassifier) and forest.rests:
             raise ValueError(
-                "members that are spread over processes cannot rest: give rests=False to the forest"
+                "members that are spread over processes cannot rest: set forest.rests = False"
             )
         n_members = len(forest.member_weights)
         if isinstance(n_workers, int) and n_workers > n_members:

@@ -93,8 +93,14 @@ def test_members_that_are_spread_do_not_rest():
     resting = ForestClassifier(members=members)
     resting.learn_many(X, y)
     assert resting.snapshot()["tree"]["watches"]["left"].any()
-    with pytest.raises(ValueError, match="give rests=False to the forest"):
+    with pytest.raises(ValueError, match="rests = False"):
         ShardedForest(resting, 2)
+    resting.rests = False
+    one = resting.clone()
+    one._core.restore(resting.snapshot())
+    with ShardedForest(resting, 2) as sharded:
+        said = sharded.test_then_learn_many(X, y, proba=True)
+        assert said.tolist() == one.test_then_learn_many(X, y, proba=True).tolist()
 
 
 def test_numbers_and_frames():

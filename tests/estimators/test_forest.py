@@ -338,6 +338,19 @@ def test_it_is_at_least_as_good_as_its_members(estimator):
     assert found >= best - (0.01 if is_classifier else 0.05 * abs(best))
 
 
+def test_whether_members_rest_may_change():
+    with pytest.raises(TypeError, match="rests must be True or False, got 1"):
+        ForestClassifier(rests=1)
+    forest = ForestClassifier(members=("model", "soft"))
+    forest.learn_one({"a": 1.0}, "y")
+    forest.rests = False
+    with pytest.raises(TypeError, match="rests must be True or False, got 'no'"):
+        forest.rests = "no"
+    assert forest.rests is False
+    assert forest.clone().rests is False
+    assert pickle.loads(pickle.dumps(forest)).rests is False
+
+
 def test_seeds_give_other_forests():
     rows, classes = changing_rows(300, 3)
     y = targets_of(ForestClassifier, classes)

@@ -325,14 +325,24 @@ cdef class LogLinearPool(_Pool):
         self.says[m].squares = 0.0
         (<Tree> self.trees[m]).rest(self.rests)
 
+    cdef void wake_all(self) noexcept nogil:
+        cdef Py_ssize_t m
+        for m in range(self.n_members):
+            if self.watches[m].left:
+                self.wake(m)
+
+    def configure(self, *, bint lets_rest):
+        """Set whether members may rest."""
+        _Pool.configure(self)
+        self.lets_rest = lets_rest
+        if not lets_rest:
+            self.wake_all()
+
     cdef int begin(self, const Row* row, const Example* example, Scratch* scratch,
                    bint is_shared) except -1 nogil:
-        cdef Py_ssize_t m
         if self.context.n_labels > self.n_met:
             self.n_met = self.context.n_labels
-            for m in range(self.n_members):
-                if self.watches[m].left:
-                    self.wake(m)
+            self.wake_all()
         return _Pool.begin(self, row, example, scratch, is_shared)
 
     cdef void prepare(self, double* said) noexcept nogil:

@@ -118,6 +118,21 @@ def test_none_rests_where_none_may(lets_rest):
     assert bool(n_rests) == lets_rest
 
 
+def test_rests_may_be_allowed_and_not_amid_a_stream():
+    members = [MeanPool([LastLabelTree()]), *map(tree_of, CLASSIFIERS[:2])]
+    core = Classifier(LogLinearPool(members, [0.0, 0.5, 0.5], 0.1, lets_rest=False))
+    rng, found = np.random.default_rng(6), []
+    for lets_rest in (False, True, False):
+        core.configure(lets_rest=lets_rest)
+        assert not core.snapshot()["tree"]["watches"]["left"].any()
+        for a, noise in rng.normal(size=(4000, 2)):
+            core.learn_one({"a": a}, int(a + 0.3 * noise > 0), 1.0)
+        found.append(bool(core.snapshot()["tree"]["watches"]["left"].any()))
+        core.check_state(core.snapshot())
+    assert found == [False, True, False]
+    assert all(core.tree.weights)
+
+
 def drifting_numbers(n, seed=0):
     """Numbers that rows tell, and a walk that only those before tell."""
     rows, targets = number_stream(n, seed)
