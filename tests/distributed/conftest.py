@@ -5,6 +5,7 @@ own is not what is tested.
 """
 
 import os
+import sys
 
 import pytest
 
@@ -20,12 +21,20 @@ def address(cluster):
 
 
 @pytest.fixture(scope="session")
-def cluster():
+def _end_of_cluster():
+    yield
+    if "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
+
+
+@pytest.fixture
+def cluster(_end_of_cluster):
     ray = pytest.importorskip("ray", reason="Ray is not installed")
     pytest.importorskip("ray.exceptions", reason="Ray is not installed")
-    ray.init(
-        num_cpus=4, include_dashboard=False, log_to_driver=False,
-        object_store_memory=80 * 2**20, configure_logging=False,
-    )  # fmt: skip
-    yield ray
-    ray.shutdown()
+    # where a page of the docs has run between two tests it has ended the cluster
+    if not ray.is_initialized():
+        ray.init(
+            num_cpus=4, include_dashboard=False, log_to_driver=False,
+            object_store_memory=80 * 2**20, configure_logging=False,
+        )  # fmt: skip
+    return ray

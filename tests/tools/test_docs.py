@@ -108,10 +108,19 @@ def _flights(tmp_path):
     (tmp_path / "new.csv").write_text("time,carrier\n2025-02-01 18:00,A\n")
 
 
+def end_cluster():
+    if "ray" in sys.modules:
+        sys.modules["ray"].shutdown()
+
+
 @pytest.mark.usefixtures("_flights")
 @pytest.mark.parametrize("page", list(with_code()))
-def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys):
+def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
+    if "ray.init(" in page.read_text():
+        # that of other tests in this process before, that of the page after
+        end_cluster()
+        request.addfinalizer(end_cluster)
     names, said = {"__name__": "page"}, None
     for language, text, line in blocks(page):
         where = f"{page.relative_to(ROOT)}:{line}"
