@@ -68,9 +68,11 @@ R2_ROWS = 20_000
 # members of forests that take little time
 LIGHT: dict[type[Any], tuple[tuple[str, ...], ...]] = {
     ForestClassifier: (
-        ("model", "last_label"),
-        ("model", "contexts", "last_label"),
-        ("model", "soft", "self_terminating", "contexts", "last_label"),
+        ("model", "recent_labels", "frequencies"),
+        ("model", "contexts", "recent_labels", "frequencies"),
+        (
+            "model", "soft", "self_terminating", "contexts", "recent_labels", "frequencies",
+        ),
     ),
     ForestRegressor: (("soft", "last_targets"), ("soft", "self_terminating", "last_targets")),
 }
@@ -268,7 +270,7 @@ def loss(report: Report, options: argparse.Namespace) -> None:
     report.goal("mean log loss <= .78 of the model tree's", f"{ratio:.3f}", ratio <= 0.78)
 
 
-def without_each(kind: type[Any]) -> dict[str, Callable[[], Any]]:
+def with_and_without(kind: type[Any]) -> dict[str, Callable[[], Any]]:
     """A forest with all members, those without each, and those with one of another family."""
     names = kind._defaults
     return {"all": kind} | {
@@ -305,7 +307,7 @@ def _means(
 
 def members(report: Report, options: argparse.Namespace) -> None:
     """What the members of a forest are worth."""
-    _means(report, "members", options, without_each)
+    _means(report, "members", options, with_and_without)
 
 
 def few_members(kind: type[Any]) -> dict[str, Callable[[], Any]]:

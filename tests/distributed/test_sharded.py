@@ -39,8 +39,8 @@ FORESTS = [
     (ForestClassifier(seed=1, window=300, rests=False), 3),
     (
         ForestClassifier(2, (
-            ModelTreeClassifier(), ForestClassifier(2, ("extra", "lom"), window=200), "last_label",
-            ExtraTreeClassifier(window=150),
+            ModelTreeClassifier(), ForestClassifier(2, ("extra", "lom"), window=200),
+            "recent_labels", ExtraTreeClassifier(window=150),
         ), max_bytes=2**20, rests=False), 2,
     ),
 ]  # fmt: skip
@@ -78,7 +78,7 @@ def test_a_forest_says_what_it_says_in_one_process(forest, n_workers, tmp_path):
 
 
 def test_members_that_are_spread_do_not_rest():
-    members = ("model", "soft", "contexts", "last_label")
+    members = ("model", "soft", "contexts", "recent_labels")
     forest = ForestClassifier(members=members, rests=False)
     one = forest.clone()
     X = np.random.default_rng(1).normal(size=(6000, 2))

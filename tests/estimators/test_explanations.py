@@ -222,10 +222,10 @@ def test_importances_follow_what_moves_predictions():
 @pytest.mark.parametrize(
     ("pool", "names"),
     [
-        (lambda trees: Classifier(LogLinearPool(trees, [0.6, 0.5, 0.3], 0.1)), "labels"),
+        (lambda trees: Classifier(LogLinearPool(trees, [0.6, 0.5, 0.3])), "labels"),
         (lambda trees: Classifier(MeanPool(trees)), "labels"),
         (lambda trees: Regressor(MeanPool(trees)), "numbers"),
-        (lambda trees: Regressor(LinearPool(trees, [0.5, 0.5, 0.0], 0.1)), "numbers"),
+        (lambda trees: Regressor(LinearPool(trees, [0.5, 0.5, 0.0], rate=0.1)), "numbers"),
     ],
     ids=["log-linear", "mean of labels", "mean of numbers", "linear"],
 )

@@ -25,6 +25,8 @@ from streamtree._core.learners.explaining import ask_members
 
 FORESTS = [ForestClassifier, ForestRegressor]
 forests = pytest.mark.parametrize("estimator", FORESTS)
+# members that stand in forests only, and randomised trees
+NO_TREES = ("extra", "boosted", "contexts", "recent_labels", "frequencies")
 
 
 def grown(estimator, n=600, **params):
@@ -46,7 +48,7 @@ def corrected(forest, mean, numbers):
     distances = [*(numbers - mean), targets["mean"] - mean, *recent[:2], *(recent[2:] - mean)]
     inputs = np.clip(np.array(distances) / deviation, -3, 3)
     error = np.clip(tree["ridge"][:len(inputs)] @ inputs, -3, 3) * deviation
-    return mean + np.clip(product / spread, 0, 1) * error
+    return mean + np.clip(product / spread, 0, 1) * tree["judged"] / (tree["judged"] + 30) * error
 
 
 @forests
@@ -54,7 +56,7 @@ def test_copies_of_members_say_what_the_pool_was_given(estimator):
     """The pool by hand, of what the copies predict, is what the forest says."""
     forest, rows = grown(estimator, n_trees=3)
     weights = forest.member_weights
-    names = [name for name in weights if name not in ("extra", "boosted", "contexts", "last_label")]
+    names = [name for name in weights if name not in NO_TREES]
     members = {name: forest.member(name) for name in names}
     trees = [forest.member("extra", tree=i) for i in range(3)]
     for x in [*rows[:30], {}, {"never": 1.0}]:
@@ -66,11 +68,10 @@ def test_copies_of_members_say_what_the_pool_was_given(estimator):
             numbers = np.array([said[name][0] for name in weights])
             expected = [corrected(forest, np.array(list(weights.values())) @ numbers, numbers)]
         else:
-            last = forest.snapshot()["tree"]["members"][str(list(weights).index("last_label"))]
             n = len(forest.labels)
-            share = (last["repeats"] + 1) / (last["weight"] + 2)
-            said["last_label"] = np.full(n, (1 - share) / (n - 1))
-            said["last_label"][last["last"] - 1] = share
+            for name in ("recent_labels", "frequencies"):
+                one = forest.snapshot()["tree"]["members"][str(list(weights).index(name))]
+                said[name] = (one["counts"] + 1 / n) / (one["weight"] + 1)
             logs = sum(
                 weight * np.log(np.maximum(said[name], 1e-3 / n))
                 for name, weight in weights.items()
@@ -85,7 +86,7 @@ def test_a_copy_of_a_member_is_a_model_of_its_own(estimator):
     before = pickle.dumps(forest)
     target = targets_of(estimator, [1])[0]
     for name in forest.member_weights:
-        if name in ("boosted", "contexts", "last_label"):
+        if name in NO_TREES[1:]:
             with pytest.raises(ValueError, match=f"no estimator for {name!r}"):
                 forest.member(name)
             continue
@@ -299,7 +300,7 @@ def test_debug_one_shows_every_member_and_ends_in_the_prediction(estimator):
         lines = forest.debug_one(x).splitlines()
         for line, (name, weight) in zip(lines, forest.member_weights.items(), strict=False):
             assert line.split()[:3] == [name, "weight", f"{weight:+.4f}:"]
-            if name not in ("extra", "boosted", "contexts", "last_label"):
+            if name not in NO_TREES:
                 said = forest.member(name).predict_one(x)
                 said = said if isinstance(said, str) else f"{said:.6g}"
                 assert f": {said}" in line

@@ -1,24 +1,28 @@
-"""Pools of ensembles in the plainest form."""
+"""Pools of ensembles, and what they pool of labels alone, in the plainest form."""
 
 import numpy as np
 
 
 class LogLinear:
-    """p(c) ~ product over m of p_m(c)^b_m; b follows the gradient of the log loss.
+    """p(c) ~ product over m of p_m(c)^b_m; b follows the log loss, by Newton's method.
 
-    A member whose exponent was below .05 in the mean of the last 1,000 rows rests for 4,000 rows,
-    with an exponent of 0, and after the next 2,000 for 8,000 if it still is. Two are always asked,
-    and all where a label is new; those in `light` never rest.
+    Curvatures fade, are damped by 20, and no row moves an exponent by more than .1.
+
+    What members are worth is looked at every 1,000 rows. The one without which the losses that
+    count would be least more, by less than 1 and by less than .003 of them, rests for 4,000 rows,
+    with an exponent of 0, and after the next 2,000 for 8,000 if that is still so; the others move
+    as if they had never had it. So do others after it, but for two, and for those in `light`. A
+    new label wakes all.
     """
 
-    def __init__(self, exponents, rate=0.1, light=()):
+    def __init__(self, exponents, light=()):
         n = len(exponents)
-        self.b, self.squares, self.rate = np.array(exponents, float), np.zeros(n), rate
-        self.light, self.sizes = light, [[] for _ in range(n)]
+        self.b, self.curvatures, self.losses = np.array(exponents, float), np.zeros((n, n)), 0.0
+        self.light, self.rows = light, np.zeros(n, int)
         self.rest, self.next_rest = np.zeros(n, int), np.full(n, 4000)
 
     def wake(self, m):
-        self.rest[m], self.squares[m], self.sizes[m] = 0, 0.0, []
+        self.rest[m], self.rows[m] = 0, 0
 
     def meet(self, is_new):
         """A row is to be learned; tells who learns it."""
@@ -26,16 +30,24 @@ class LogLinear:
             self.wake(m)
         return self.rest == 0
 
-    def watch(self, m):
-        """Count a row that a member was asked; put it to rest if it had nothing to say."""
-        self.sizes[m].append(abs(self.b[m]))
-        n = len(self.sizes[m])
-        if n < 2000 or n % 1000:
-            return
-        if np.mean(self.sizes[m][-1000:]) >= 0.05:
-            self.next_rest[m] = 4000
-        elif (self.rest == 0).sum() > 2 and m not in self.light:
+    def let_rest(self):
+        """Put members to rest that are worth too little, the least first."""
+        enough = min(0.003 * self.losses, 1.0)
+        due = (self.rest == 0) & (self.rows >= 2000) & (self.rows % 1000 == 0)
+        while True:
+            inverse = np.linalg.inv(self.curvatures + np.eye(len(self.b)))
+            worths = self.b**2 / np.diag(inverse) / 2
+            self.next_rest[due & (worths >= enough)] = 4000
+            heavy = (self.rest == 0) & ~np.isin(np.arange(len(self.b)), self.light)
+            idle = np.flatnonzero(due & heavy & (worths < enough))
+            if len(idle) == 0 or heavy.sum() <= 2:
+                return
+            m = idle[np.argmin(worths[idle])]
+            moves = -self.b[m] * inverse[m] / inverse[m, m]
+            self.b = np.where(self.rest == 0, np.clip(self.b + moves, -1, 8), self.b)
             self.rest[m], self.next_rest[m], self.b[m] = self.next_rest[m], 8000, 0.0
+            self.curvatures[m] = self.curvatures[:, m] = 0.0
+            due[m] = False
 
     def logs(self, shares):
         """The shares (n_members, n_labels) that members gave, none below a floor."""
@@ -48,18 +60,20 @@ class LogLinear:
         return p / p.sum()
 
     def learn(self, shares, label, w=1.0):
-        logs = self.logs(shares)
-        slopes = logs[:, label] - logs @ self(shares)
-        for m, slope in enumerate(slopes):
-            if self.rest[m]:
-                self.rest[m] -= 1
-                if not self.rest[m]:
-                    self.wake(m)
-                continue
-            self.squares[m] = 0.999 * self.squares[m] + slope**2
-            step = slope / np.sqrt(self.squares[m] + 0.01)
-            self.b[m] = np.clip(self.b[m] + self.rate * min(w, 10) * step, -1, 8)
-            self.watch(m)
+        logs, p, w = self.logs(shares), self(shares), min(w, 10)
+        distances = (logs - (logs @ p)[:, None]) * (self.rest == 0)[:, None]
+        self.curvatures = 0.999 * self.curvatures + w * (distances * p) @ distances.T
+        self.losses = 0.999 * self.losses - w * np.log(max(p[label], 1e-12))
+        matrix = self.curvatures + 20 * np.eye(len(self.b))
+        steps = np.clip(np.linalg.solve(matrix, w * distances[:, label]), -0.1, 0.1)
+        asked = self.rest == 0
+        self.b = np.where(asked, np.clip(self.b + steps, -1, 8), self.b)
+        self.rows += asked
+        for m in np.flatnonzero(~asked):
+            self.rest[m] -= 1
+            if not self.rest[m]:
+                self.wake(m)
+        self.let_rest()
 
 
 class Ridge:
@@ -115,7 +129,8 @@ class Linear:
         f, deviation = self.w @ said, self.moments()[1]
         if not deviation > 0 or not self.worth[1] > 0:
             return f
-        trust = np.clip(self.worth[0] / self.worth[1], 0, 1)
+        n = len(self.targets)
+        trust = np.clip(self.worth[0] / self.worth[1], 0, 1) * n / (n + 30)
         return f + trust * self.correction(said) * deviation
 
     def learn(self, said, target, w=1.0):
@@ -139,3 +154,19 @@ class Linear:
         self.w = self.w * np.exp(self.rate * min(w, 10) * steps)
         self.w = np.maximum(self.w / self.w.sum(), 0.002)
         self.w /= self.w.sum()
+
+
+class Frequencies:
+    """The shares of the labels among about the last `memory` rows."""
+
+    def __init__(self, memory):
+        self.memory, self.counts = memory, np.zeros(0)
+
+    def __call__(self, n):
+        counts = np.append(self.counts, np.zeros(n - len(self.counts)))
+        return (counts + 1 / n) / (counts.sum() + 1)
+
+    def learn(self, label, w=1.0):
+        kept = np.exp(-min(w, 10) / self.memory)
+        self.counts = np.append(self.counts, np.zeros(max(label + 1 - len(self.counts), 0))) * kept
+        self.counts[label] += (1 - kept) * self.memory

@@ -27,6 +27,8 @@ import numpy as np
 cdef enum:
     # so many rows are learned before threads look again which parts take long
     ORDERED_ROWS = 64
+    # a light member has one part of so many of the memory
+    PARTS_OF_LIGHT = 64
 
 ctypedef int (*Quiet)(Ensemble, const Lesson*, int32_t) noexcept nogil
 
@@ -225,16 +227,22 @@ cdef class Ensemble(Tree):
         return 0
 
     cdef list first_shares(self):
-        """The share of every member in what all may take, at first: half is for pools."""
-        cdef Py_ssize_t m, n_pools = 0
-        for m in range(self.n_members):
-            n_pools += self.is_pool[m]
-        if n_pools in (0, self.n_members):
+        """The share of every member in what all may take, at first.
+
+        Light members have little; half of the rest is for pools.
+        """
+        cdef Py_ssize_t m
+        light = [m for m in range(self.n_members) if self.member(m).is_light]
+        if len(light) == self.n_members:
             return [1.0 / self.n_members] * self.n_members
-        return [
-            0.5 / (n_pools if self.is_pool[m] else self.n_members - n_pools)
-            for m in range(self.n_members)
-        ]
+        pools = [m for m in range(self.n_members) if self.is_pool[m]]
+        others = [m for m in range(self.n_members) if m not in pools and m not in light]
+        little = min(1.0 / <double> PARTS_OF_LIGHT, 0.25 / max(len(light), 1))
+        shares = dict.fromkeys(light, little)
+        half = (1.0 - len(light) * little) / (bool(pools) + bool(others))
+        for group in (pools, others):
+            shares |= dict.fromkeys(group, half / max(len(group), 1))
+        return [shares[m] for m in range(self.n_members)]
 
     cdef list shares(self):
         """The share of every member now."""

@@ -9,9 +9,13 @@ from libc.string cimport memset
 from streamtree._core.ensembles.ensemble cimport Ensemble, Exchange, MeanPool
 from streamtree._core.kernels.losses cimport sigmoid, softmax
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
+from streamtree._core.kernels.newton cimport (
+    DAMPING, LEAST_DAMPING, Newton, newton_add, newton_bytes, newton_factor, newton_fade,
+    newton_forget, newton_slopes, newton_solve, newton_step, newton_worth,
+)
 from streamtree._core.kernels.pooling cimport (
-    MOST_DEVIATIONS, REST_ROWS, LONGEST_REST, Say, Watch, in_deviations, is_idle, move_exponent,
-    move_weight, share_out, slope_of, take_logs,
+    LEAST_EXPONENT, MEMORY, MOST_DEVIATIONS, MOST_EXPONENT, MOST_REPEATS, REST_ROWS, LONGEST_REST,
+    Watch, as_exponent, in_deviations, is_due, mean_log, move_weight, share_out, take_logs,
 )
 from streamtree._core.kernels.ridge cimport Ridge, ridge_bytes, ridge_learn
 from streamtree._core.leaves.explanation cimport Explanation
@@ -35,9 +39,9 @@ cdef enum:
     HEADROOM = 2
     # of one that has a window: that takes no more than half, and trees grow twice
     HEADROOM_OF_WINDOWS = 4
-    # and at least one part of so many of all
+    # and at least one part of so many of all, or what it had at first, where that is less
     LEAST_KEPT = 32
-    # members that are asked, whatever they have to say
+    # members that look at rows and are asked, whatever they have to say
     LEAST_ASKED = 2
 
 cdef enum:
@@ -52,11 +56,19 @@ cdef enum:
     RECENT_ROWS = 10
     # and so many tell whether corrections are worth it
     JUDGED_ROWS = 500
+    # as if they had been worth nothing for so many rows before the first
+    DOUBTED_ROWS = 30
 
 # added to what a member has to say, when those that are short of memory are to get more
 cdef double LEAST_WORTH = 0.25
 # a probability nearer to 0 or 1 counts as this far
 cdef double LEAST_ODDS = 1e-12
+# A member rests when the log losses of about the last 1,000 rows would be more by a smaller part
+# of them without it, and by less than so many nats.
+cdef double LEAST_GAIN = 0.003
+cdef double MOST_GAIN = 1.0
+# a label of which the pool says less tells nothing of curvatures
+cdef double LEAST_SHARE = 1e-12
 # Means and deviations of targets are nearer to zero: no target is farther away than 1e100, and
 # rounding adds little, even where weights are near the end of the number range.
 cdef double MOST_TARGET = 1e101
@@ -75,21 +87,19 @@ cdef double odds_slope(double before, double after) noexcept nogil:
 
 
 cdef class _Pool(Ensemble):
-    """What both pools share: a say for every member."""
+    """What both pools share: what every member has to say."""
 
-    cdef Say* says
-    cdef double rate
+    cdef double* says           # by member: its exponent, or its weight
     cdef list shares_now        # of the members in what all may take
     cdef object bytes           # that all may take; None: there is no bound
     cdef int64_t rows           # learned
     cdef int64_t next_sharing   # the number of rows at which memory is shared out anew
 
-    def __cinit__(self, list members, list weights, double rate, Exchange exchange=None, **kwargs):
+    def __cinit__(self, list members, list weights, Exchange exchange=None, **kwargs):
         cdef Py_ssize_t m
-        self.says = <Say*> zeroed(self.n_members * sizeof(Say))
+        self.says = <double*> zeroed(self.n_members * sizeof(double))
         for m in range(self.n_members):
-            self.says[m].weight = weights[m]
-        self.rate = rate
+            self.says[m] = weights[m]
         self.is_judged = True
         self.shares_now = self.first_shares()
         self.next_sharing = FIRST_SHARING
@@ -98,12 +108,12 @@ cdef class _Pool(Ensemble):
         free(self.says)
 
     cdef size_t n_bytes(self) noexcept nogil:
-        return Ensemble.n_bytes(self) + self.n_members * sizeof(Say)
+        return Ensemble.n_bytes(self) + self.n_members * sizeof(double)
 
     @property
     def weights(self):
         """How much every member has to say."""
-        return [self.says[m].weight for m in range(self.n_members)]
+        return [self.says[m] for m in range(self.n_members)]
 
     def moved(self, Py_ssize_t m):
         """Of a member that is no tree by itself: pairs of a column and how far it moves it."""
@@ -148,14 +158,15 @@ cdef class _Pool(Ensemble):
             for m, taken in enumerate(takes)
         ]
         short = [
-            self.ledger(m).was_refused or most[m] > self.shares_now[m]
+            not self.member(m).is_light
+            and (self.ledger(m).was_refused or most[m] > self.shares_now[m])
             for m in range(self.n_members)
         ]
         if not any(short):
             return 0
         kept = [
-            takes[m] if short[m] else max(most[m], 1.0 / LEAST_KEPT)
-            for m in range(self.n_members)
+            takes[m] if short[m] else max(most[m], min(first, 1.0 / LEAST_KEPT))
+            for m, first in enumerate(self.first_shares())
         ]
         left, spare = 1.0 - sum(kept), sum(kept) - sum(takes)
         if left < -spare:
@@ -168,7 +179,7 @@ cdef class _Pool(Ensemble):
             ]
             left = 0.0
         worths = [
-            is_short * (LEAST_WORTH + max(self.says[m].weight, 0.0))
+            is_short * (LEAST_WORTH + max(self.says[m], 0.0))
             for m, is_short in enumerate(short)
         ]
         worth = sum(worths)
@@ -215,14 +226,9 @@ cdef class _Pool(Ensemble):
                     said[i] = self.exchange.rows[row, i, m]
 
     cdef dict own_state(self):
-        cdef Say[::1] view
         cdef Py_ssize_t m
-        says = np.empty(self.n_members, dtype=[("weight", np.float64), ("squares", np.float64)])
-        view = says
-        for m in range(self.n_members):
-            view[m] = self.says[m]
         return {
-            "says": says, "shares": np.array(self.shares_now), "rows": self.rows,
+            "says": np.array(self.weights), "shares": np.array(self.shares_now), "rows": self.rows,
             "next_sharing": self.next_sharing,
             "refused": np.array(
                 [self.ledger(m).was_refused for m in range(self.n_members)], dtype=np.int8
@@ -230,7 +236,7 @@ cdef class _Pool(Ensemble):
         }
 
     cdef int take_own_state(self, dict state) except -1:
-        cdef const Say[::1] view = state["says"]
+        cdef const double[::1] view = state["says"]
         cdef Py_ssize_t m
         for m in range(self.n_members):
             self.says[m] = view[m]
@@ -243,11 +249,9 @@ cdef class _Pool(Ensemble):
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
         Ensemble.check_state(self, state, n_columns, n_outputs)
-        require(len(state["says"]) == self.n_members, "the number of members")
-        check_finite(state["says"], "weight")
-        check_finite(state["says"], "squares", at_least=0.0)
-        for name in ("shares", "refused"):
+        for name in ("says", "shares", "refused"):
             require(len(state[name]) == self.n_members, "the number of members")
+        check_finite(state["says"])
         require(((state["refused"] & ~1) == 0).all(), "whether a member asked for more")
         check_finite(state["shares"], at_least=0.0)
         require(sum(state["shares"]) < 1.001, "the shares of the members")
@@ -255,10 +259,10 @@ cdef class _Pool(Ensemble):
         require(state["next_sharing"] >= state["rows"], "when memory is shared out")
 
 
-def pooled(kind, dict makers, list weights, double rate, exchange=None, **settings):
+def pooled(kind, dict makers, list weights, exchange=None, **settings):
     """A pool of new members, one of each maker: compiled, for it may be wanted amid a row."""
     cdef Ensemble pool = kind(
-        [make() for make in makers.values()], weights, rate, exchange=exchange, **settings
+        [make() for make in makers.values()], weights, exchange=exchange, **settings
     )
     pool.names = list(makers)
     return pool
@@ -276,32 +280,40 @@ WATCH = np.asarray(<Watch[:1]> &_blank).dtype
 
 @cython.final
 cdef class LogLinearPool(_Pool):
-    """Labels: p(c) ~ product over m of p_m(c)^b_m; the exponents are learned.
+    """Labels: p(c) ~ product over m of p_m(c)^b_m; the exponents are learned, by Newton's method.
 
-    With `lets_rest`, a member that has had next to nothing to say for long rests for some thousand
-    rows: it learns none of them, and nobody asks it. Then it has as long to show that it is needed
+    With `lets_rest`, a member that adds next to nothing to the others rests for some thousand rows:
+    it learns none of them, and nobody asks it. Then it has 2,000 rows to show that it is needed
     again. A new label wakes all. Where members are elsewhere, none may rest: they learn rows before
     it is known what all have said of them.
     """
 
+    cdef Newton newton
+    cdef double* distances      # of what members say of a label from what they say on average
+    cdef double losses          # a fading sum
     cdef Watch* watches
     cdef bint lets_rest
     cdef int32_t n_met          # labels, with the last row
 
     def __cinit__(self, list members, *args, bint lets_rest=True, **kwargs):
         cdef Py_ssize_t m
-        if lets_rest and self.exchange is not None:
-            raise ValueError("members that are spread cannot rest")
         self.lets_rest = lets_rest
+        self.newton.n = <int32_t> self.n_members
+        self.newton.curvatures = <double*> zeroed(newton_bytes(self.newton.n))
+        self.distances = <double*> zeroed(self.n_members * sizeof(double))
         self.watches = <Watch*> zeroed(self.n_members * sizeof(Watch))
         for m in range(self.n_members):
             self.watches[m].next_rest = REST_ROWS
 
     def __dealloc__(self):
+        free(self.newton.curvatures)
+        free(self.distances)
         free(self.watches)
 
     cdef size_t n_bytes(self) noexcept nogil:
-        return _Pool.n_bytes(self) + self.n_members * sizeof(Watch)
+        return _Pool.n_bytes(self) + newton_bytes(self.newton.n) + (
+            self.n_members * (sizeof(Watch) + sizeof(double))
+        )
 
     cdef bint is_passed(self, Py_ssize_t m) noexcept nogil:
         return self.watches[m].left > 0 or not self.is_here[m]
@@ -309,20 +321,18 @@ cdef class LogLinearPool(_Pool):
     cdef bint may_rest(self, Py_ssize_t m) noexcept nogil:
         cdef Py_ssize_t i, n_asked = 0
         for i in range(self.n_members):
-            n_asked += self.watches[i].left == 0
-        return (
-            self.lets_rest and n_asked > LEAST_ASKED and not (<Tree> self.trees[m]).is_light
-        )
+            n_asked += self.watches[i].left == 0 and not (<Tree> self.trees[i]).is_light
+        return n_asked > LEAST_ASKED and not (<Tree> self.trees[m]).is_light
 
     cdef void put_to_rest(self, Py_ssize_t m) noexcept nogil:
         cdef Watch* watch = &self.watches[m]
         watch.left, watch.next_rest = watch.next_rest, LONGEST_REST
-        self.says[m].weight = 0.0
+        self.says[m] = 0.0
+        newton_forget(&self.newton, <int32_t> m)
         (<Tree> self.trees[m]).rest(True)
 
     cdef void wake(self, Py_ssize_t m) noexcept nogil:
         self.watches[m].left, self.watches[m].rows = 0, 0
-        self.says[m].squares = 0.0
         (<Tree> self.trees[m]).rest(self.rests)
 
     cdef void wake_all(self) noexcept nogil:
@@ -357,7 +367,7 @@ cdef class LogLinearPool(_Pool):
         for m in range(self.n_members):
             if self.watches[m].left:
                 continue
-            logs, weight = scratch[self.places[m]].shares, self.says[m].weight
+            logs, weight = scratch[self.places[m]].shares, self.says[m]
             for label in range(n):
                 scratch.pooled[label] += weight * logs[label]
         softmax(scratch.pooled, n)
@@ -372,8 +382,8 @@ cdef class LogLinearPool(_Pool):
         cdef double bias = 0.0, said = self.output_below(0, row, scratch, out), slope
         total = {}
         for m, part in enumerate(self.member_explanations(row, scratch, out)):
-            slope = self.says[m].weight * odds_slope(part.bias, part.total())
-            bias += self.says[m].weight * log_odds(part.bias)
+            slope = self.says[m] * odds_slope(part.bias, part.total())
+            bias += self.says[m] * log_odds(part.bias)
             for column, amount in part.columns.items():
                 total[column] = total.get(column, 0.0) + slope * amount
         bias = sigmoid(bias)
@@ -384,20 +394,75 @@ cdef class LogLinearPool(_Pool):
 
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
         cdef Py_ssize_t m
-        cdef double slope
+        cdef bint is_time = False
+        cdef const double* slopes = newton_slopes(&self.newton)
+        self._look(example, scratch)
+        newton_factor(&self.newton, DAMPING)
+        newton_solve(&self.newton)
         for m in range(self.n_members):
             if self.watches[m].left:
                 self.watches[m].left -= 1
                 if self.watches[m].left == 0:
                     self.wake(m)
+            else:
+                self.says[m] = as_exponent(self.says[m] + newton_step(slopes[m]))
+                self.watches[m].rows += 1
+                is_time |= is_due(&self.watches[m])
+        if is_time and self.lets_rest:
+            self._let_rest()
+
+    cdef void _look(self, const Example* example, Scratch* scratch) noexcept nogil:
+        """Find how the log loss of the pool depends on the exponents: the slopes, the curvature.
+
+        The curvature is how what members say of the labels varies together, by the pool's shares.
+        """
+        cdef double weight = min(example.weight, <double> MOST_REPEATS)
+        cdef double* slopes = newton_slopes(&self.newton)
+        cdef double* means = slopes         # for as long as these are not known
+        cdef int32_t label, n = self.context.n_labels
+        cdef Py_ssize_t m
+        newton_fade(&self.newton)
+        self.losses = (1.0 - 1.0 / MEMORY) * self.losses - weight * log(
+            max(scratch.pooled[example.label], LEAST_SHARE)
+        )
+        for m in range(self.n_members):
+            means[m] = self.distances[m] = 0.0
+            if self.watches[m].left == 0:
+                means[m] = mean_log(scratch[self.places[m]].shares, scratch.pooled, n)
+        for label in range(n):
+            if scratch.pooled[label] < LEAST_SHARE:
                 continue
-            slope = slope_of(
-                scratch[self.places[m]].shares, scratch.pooled, self.context.n_labels,
-                example.label,
-            )
-            move_exponent(&self.says[m], slope, self.rate, example.weight)
-            if is_idle(&self.watches[m], self.says[m].weight) and self.may_rest(m):
-                self.put_to_rest(m)
+            for m in range(self.n_members):
+                if self.watches[m].left == 0:
+                    self.distances[m] = scratch[self.places[m]].shares[label] - means[m]
+            newton_add(&self.newton, self.distances, weight * scratch.pooled[label])
+        for m in range(self.n_members):
+            if self.watches[m].left == 0:
+                slopes[m] = weight * (scratch[self.places[m]].shares[example.label] - means[m])
+
+    cdef void _let_rest(self) noexcept nogil:
+        """Let members rest that are worth too little, the least first; the others take over."""
+        cdef Py_ssize_t m, least
+        cdef double worth, least_worth, enough = min(LEAST_GAIN * self.losses, MOST_GAIN)
+        cdef const double* moves = newton_slopes(&self.newton)
+        while True:
+            least, least_worth = -1, enough
+            newton_factor(&self.newton, LEAST_DAMPING)
+            for m in range(self.n_members):
+                if self.watches[m].left or not is_due(&self.watches[m]):
+                    continue
+                worth = newton_worth(&self.newton, <int32_t> m, self.says[m])
+                if worth >= enough:
+                    self.watches[m].next_rest = REST_ROWS
+                elif worth < least_worth and self.may_rest(m):
+                    least, least_worth = m, worth
+            if least < 0:
+                return
+            newton_worth(&self.newton, <int32_t> least, self.says[least])
+            for m in range(self.n_members):
+                if self.watches[m].left == 0:
+                    self.says[m] = as_exponent(self.says[m] + moves[m])
+            self.put_to_rest(least)
 
     cdef dict own_state(self):
         cdef Py_ssize_t m
@@ -406,12 +471,22 @@ cdef class LogLinearPool(_Pool):
         view = watches
         for m in range(self.n_members):
             view[m] = self.watches[m]
-        return {**_Pool.own_state(self), "watches": watches}
+        curvatures = np.array(self._curvatures())
+        return {
+            **_Pool.own_state(self), "watches": watches, "curvatures": curvatures,
+            "losses": self.losses,
+        }
+
+    cdef double[:, ::1] _curvatures(self):
+        return <double[:self.n_members, :self.n_members]> self.newton.curvatures
 
     cdef int take_own_state(self, dict state) except -1:
         cdef const Watch[::1] view = state["watches"]
+        cdef const double[:, ::1] curvatures = state["curvatures"]
         cdef Py_ssize_t m
         _Pool.take_own_state(self, state)
+        self._curvatures()[:] = curvatures
+        self.losses = state["losses"]
         for m in range(self.n_members):
             self.watches[m] = view[m]
         self.n_met = self.context.n_labels
@@ -423,13 +498,24 @@ cdef class LogLinearPool(_Pool):
         _Pool.check_state(self, state, n_columns, n_outputs)
         watches = state["watches"]
         require(len(watches) == self.n_members, "the number of members")
-        check_finite(watches, "size", at_least=0.0)
         rows = watches["rows"]
         require(((rows >= 0) & (rows < 2**62)).all(), "rows that members were asked")
         longest = LONGEST_REST if self.lets_rest else 0
         require(((watches["left"] >= 0) & (watches["left"] <= longest)).all(), "rests")
         require(np.isin(watches["next_rest"], (REST_ROWS, LONGEST_REST)).all(), "rests")
-        require((watches["left"] == 0).sum() >= min(LEAST_ASKED, self.n_members), "rests of all")
+        left = watches["left"][[not self.member(m).is_light for m in range(self.n_members)]]
+        require((left == 0).sum() >= min(LEAST_ASKED, len(left)), "rests of all")
+        says = state["says"]
+        require(((says >= LEAST_EXPONENT) & (says <= MOST_EXPONENT)).all(), "exponents")
+        require((says[watches["left"] > 0] == 0.0).all(), "exponents of members that rest")
+        curvatures = state["curvatures"]
+        require(curvatures.shape == (self.n_members, self.n_members), "the curvatures")
+        check_finite(np.array([state["losses"]]), at_least=0.0)
+        # false for NaN; a row adds at most MOST_REPEATS times the square of the least logarithm
+        require((np.abs(curvatures) < 1e8).all(), "the curvatures")
+        require(not np.triu(curvatures, 1).any(), "the curvatures")
+        curvatures = curvatures + np.tril(curvatures, -1).T
+        require(np.linalg.eigvalsh(curvatures)[0] > -1e-3, "the curvatures")
 
 
 @cython.final
@@ -441,6 +527,8 @@ cdef class LinearPool(_Pool):
     has been worth it.
     """
 
+    cdef double rate                # of weights
+    cdef double* squares            # fading squares of the slopes that they follow
     cdef Moments targets
     cdef Ridge ridge
     cdef double* inputs             # of the regression, for the row that is learned
@@ -448,12 +536,15 @@ cdef class LinearPool(_Pool):
     cdef double product, spread     # fading means: error times correction, correction squared
     cdef int64_t n_judged           # rows that the correction has learned
 
-    def __cinit__(self, list members, *args, bint follows=True, **kwargs):
+    def __cinit__(self, list members, *args, double rate, bint follows=True, **kwargs):
+        self.rate = rate
+        self.squares = <double*> zeroed(self.n_members * sizeof(double))
         self.ridge.n = <int32_t> self.n_members + 1 + (N_RECENT if follows else 0)
         self.ridge.slopes = <double*> zeroed(ridge_bytes(self.ridge.n))
         self.inputs = <double*> zeroed(self.ridge.n * sizeof(double))
 
     def __dealloc__(self):
+        free(self.squares)
         free(self.ridge.slopes)
         free(self.inputs)
 
@@ -461,7 +552,7 @@ cdef class LinearPool(_Pool):
         cdef Py_ssize_t m
         cdef double mean = 0.0
         for m in range(self.n_members):
-            mean += self.says[m].weight * scratch[self.places[m]].shares[0]
+            mean += self.says[m] * scratch[self.places[m]].shares[0]
         return mean
 
     cdef double _deviation(self) noexcept nogil:
@@ -478,8 +569,10 @@ cdef class LinearPool(_Pool):
         return self.recent[i] - (mean if i >= LAST_TARGET else 0.0)
 
     cdef double _trust(self) noexcept nogil:
-        """How far corrections are followed: the slope of errors on them, from 0 to 1."""
-        return min(max(self.product / self.spread, 0.0), 1.0) if self.spread > 0.0 else 0.0
+        """How far corrections are followed: the slope of errors on them, 0 to 1, and less at first.
+        """
+        cdef double slope = self.product / self.spread if self.spread > 0.0 else 0.0
+        return min(max(slope, 0.0), 1.0) * self.n_judged / (<double> self.n_judged + DOUBTED_ROWS)
 
     cdef double _correction(self, double mean, double deviation,
                             const Scratch* scratch) noexcept nogil:
@@ -515,7 +608,9 @@ cdef class LinearPool(_Pool):
         error = in_deviations(target - mean, deviation)
         for m in range(self.n_members):
             distance = in_deviations(scratch[self.places[m]].shares[0] - mean, deviation)
-            move_weight(&self.says[m], error * distance, self.rate, weight)
+            move_weight(
+                &self.says[m], &self.squares[m], error * distance, self.rate, weight
+            )
         share_out(self.says, <int32_t> self.n_members)
 
     cdef void _learn_correction(self, double target, double mean, double weight,
@@ -561,10 +656,12 @@ cdef class LinearPool(_Pool):
                     slopes[i] = trust * self.ridge.slopes[i]
                     if not 0 <= i - self.n_members - 1 < LAST_TARGET:
                         by_mean -= slopes[i]
-        return [self.says[i].weight * by_mean + slopes[i] for i in range(self.n_members)]
+        return [self.says[i] * by_mean + slopes[i] for i in range(self.n_members)]
 
     cdef size_t n_bytes(self) noexcept nogil:
-        return _Pool.n_bytes(self) + ridge_bytes(self.ridge.n) + self.ridge.n * sizeof(double)
+        return _Pool.n_bytes(self) + ridge_bytes(self.ridge.n) + (
+            (self.n_members + self.ridge.n) * sizeof(double)
+        )
 
     cdef double[::1] _sums(self):
         """The slopes and sums of the regression."""
@@ -576,6 +673,7 @@ cdef class LinearPool(_Pool):
             "weight": self.targets.weight, "mean": self.targets.mean,
             "squares": self.targets.squares,
         }
+        state["squares"] = np.array(<double[:self.n_members]> self.squares)
         state["ridge"] = np.array(self._sums())
         state["recent"] = np.array(self.recent)
         state["worth"] = np.array([self.product, self.spread])
@@ -583,8 +681,9 @@ cdef class LinearPool(_Pool):
         return state
 
     cdef int take_own_state(self, dict state) except -1:
-        cdef const double[::1] sums = state["ridge"]
+        cdef const double[::1] sums = state["ridge"], squares = state["squares"]
         self.targets = state["targets"]
+        (<double[:self.n_members]> self.squares)[:] = squares
         self._sums()[:] = sums
         self.recent = state["recent"]
         self.product, self.spread = state["worth"]
@@ -598,11 +697,14 @@ cdef class LinearPool(_Pool):
         check_finite(np.array([targets.weight, targets.squares]), at_least=0.0)
         require(fabs(targets.mean) < MOST_TARGET, "the mean of the targets")
         require(sqrt(moments_variance(&targets)) < MOST_TARGET, "the deviation of the targets")
-        check_finite(state["says"], "weight", at_least=0.0)
-        require(fabs(sum(state["says"]["weight"]) - 1.0) < 1e-3, "the weights of the members")
+        check_finite(state["says"], at_least=0.0)
+        require(fabs(sum(state["says"]) - 1.0) < 1e-3, "the weights of the members")
+        check_finite(state["squares"], at_least=0.0)
+        require(len(state["squares"]) == self.n_members, "the number of members")
         check_finite(state["recent"])
         check_finite(state["worth"])
         check_counts(state["judged"])
+        require(state["judged"] < 2**62, "rows that were judged")
         require(state["recent"].shape == (N_RECENT,), "the last targets")
         require(state["worth"].shape == (2,), "what corrections are worth")
         require(state["worth"][1] >= 0.0, "what corrections are worth")

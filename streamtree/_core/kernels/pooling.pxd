@@ -1,9 +1,9 @@
 """How the members of an ensemble are pooled: header-only kernels.
 
-Labels by a log-linear pool, p(c) ~ product over m of p_m(c)^b_m, whose exponents follow the
-gradient of the log loss; numbers by a linear pool, f = sum of w_m f_m, whose weights sum to one and
-follow exponentiated gradients. Either step is divided by the root of the fading squares of its
-gradients.
+Labels by a log-linear pool, p(c) ~ product over m of p_m(c)^b_m, whose exponents follow the log
+loss, by Newton's method (see newton.pxd) or, within trees of many labels, by its gradients; numbers
+by a linear pool, f = sum of w_m f_m, whose weights sum to one and follow exponentiated gradients. A
+step along a gradient is divided by the root of the fading squares of such.
 """
 
 from libc.math cimport exp, fabs, log, sqrt
@@ -17,7 +17,7 @@ cdef enum:
     MOST_DEVIATIONS = 3
     # a label has at least this part of an equal share, whatever a member says
     LEAST_PARTS = 1000
-    # the squares of gradients fade: the last so many rows count
+    # curvatures and squares of gradients fade: the last so many rows count
     MEMORY = 1000
     # one of so many parts is added to them, so that rounding errors are no slopes
     LEAST_SQUARES = 100
@@ -26,45 +26,30 @@ cdef enum:
     MOST_EXPONENT = 8
     # a weight is at least one of so many parts
     WEIGHT_PARTS = 500
-    # A member rests when its exponent was smaller than one of so many parts, in the mean of so many
-    # rows, and no sooner than after so many.
-    IDLE_PARTS = 20
+    # what a member is worth is looked at every so many rows, and no sooner than after so many
     LOOK_ROWS = 1000
     TRIAL_ROWS = 2000
-    # for so many rows; twice as long where it had been woken in vain
+    # if it is too little the member rests for so many rows; twice as long where it woke in vain
     REST_ROWS = 4000
     LONGEST_REST = 8000
 
 
 cdef struct Say:
-    # how much a member has to say
-    double weight       # its exponent in a log-linear pool, its weight in a linear one
+    # how much groups or counts of a tree of many labels have to say
+    double weight       # the exponent in a log-linear pool
     double squares      # fading squares of the gradients
 
 
 cdef struct Watch:
     # whether a member is worth asking
-    double size         # of its exponent: the sum over the rows of the look at hand
     int64_t rows        # that it was asked since it began, or was woken
     int32_t left        # rows for which it still rests
     int32_t next_rest   # for how many it would rest
 
 
-cdef inline bint is_idle(Watch* watch, double exponent) noexcept nogil:
-    """Count a row of a member that was asked; whether it has had next to nothing to say for long.
-    """
-    cdef bint is_small
-    watch.size += fabs(exponent)
-    watch.rows += 1
-    if watch.rows % LOOK_ROWS:
-        return False
-    is_small = watch.size * IDLE_PARTS < LOOK_ROWS
-    watch.size = 0.0
-    if watch.rows < TRIAL_ROWS:
-        return False
-    if not is_small:
-        watch.next_rest = REST_ROWS
-    return is_small
+cdef inline bint is_due(const Watch* watch) noexcept nogil:
+    """Whether it is time to look what a member is worth that was asked of a row."""
+    return watch.rows % LOOK_ROWS == 0 and watch.rows >= TRIAL_ROWS
 
 
 cdef inline void take_logs(double* shares, int32_t n) noexcept nogil:
@@ -76,25 +61,28 @@ cdef inline void take_logs(double* shares, int32_t n) noexcept nogil:
         shares[label] = log(shares[label]) if shares[label] > least else log_least
 
 
-cdef inline double slope_of(const double* logs, const double* pooled, int32_t n,
-                            int32_t label) noexcept nogil:
-    """What more of an exponent adds to the log of the pool's share of a label."""
+cdef inline double mean_log(const double* logs, const double* pooled, int32_t n) noexcept nogil:
+    """The mean of what a member says of n labels, by their shares in the pool."""
     cdef double mean = 0.0
     cdef int32_t i
     for i in range(n):
         mean += pooled[i] * logs[i]
-    return logs[label] - mean
+    return mean
 
 
-cdef inline double scaled_slope(Say* say, double slope) noexcept nogil:
+cdef inline double scaled_slope(double* squares, double slope) noexcept nogil:
     """A slope over the root of its fading squares, itself among them."""
-    say.squares = (1.0 - 1.0 / MEMORY) * say.squares + slope * slope
-    return slope / sqrt(say.squares + 1.0 / LEAST_SQUARES)
+    squares[0] = (1.0 - 1.0 / MEMORY) * squares[0] + slope * slope
+    return slope / sqrt(squares[0] + 1.0 / LEAST_SQUARES)
+
+
+cdef inline double as_exponent(double weight) noexcept nogil:
+    return min(max(weight, <double> LEAST_EXPONENT), <double> MOST_EXPONENT)
 
 
 cdef inline void move_exponent(Say* say, double slope, double rate, double weight) noexcept nogil:
-    say.weight += rate * min(weight, <double> MOST_REPEATS) * scaled_slope(say, slope)
-    say.weight = min(max(say.weight, <double> LEAST_EXPONENT), <double> MOST_EXPONENT)
+    say.weight += rate * min(weight, <double> MOST_REPEATS) * scaled_slope(&say.squares, slope)
+    say.weight = as_exponent(say.weight)
 
 
 cdef inline double in_deviations(double distance, double deviation) noexcept nogil:
@@ -103,21 +91,22 @@ cdef inline double in_deviations(double distance, double deviation) noexcept nog
     return distance / deviation
 
 
-cdef inline void move_weight(Say* say, double slope, double rate, double weight) noexcept nogil:
+cdef inline void move_weight(double* share, double* squares, double slope, double rate,
+                             double weight) noexcept nogil:
     """As `move_exponent`, for a weight; `share_out` follows for all of them."""
-    say.weight *= exp(rate * min(weight, <double> MOST_REPEATS) * scaled_slope(say, slope))
+    share[0] *= exp(rate * min(weight, <double> MOST_REPEATS) * scaled_slope(squares, slope))
 
 
-cdef inline void share_out(Say* says, int32_t n) noexcept nogil:
+cdef inline void share_out(double* shares, int32_t n) noexcept nogil:
     """Let n weights sum to one, each of them at least a small part before."""
     cdef double total = 0.0
     cdef int32_t i
     for i in range(n):
-        total += says[i].weight
+        total += shares[i]
     for i in range(n):
-        says[i].weight = max(says[i].weight / total, 1.0 / WEIGHT_PARTS)
+        shares[i] = max(shares[i] / total, 1.0 / WEIGHT_PARTS)
     total = 0.0
     for i in range(n):
-        total += says[i].weight
+        total += shares[i]
     for i in range(n):
-        says[i].weight /= total
+        shares[i] /= total

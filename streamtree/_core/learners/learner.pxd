@@ -62,6 +62,7 @@ cdef class Learner:
     cdef int forget(self, Tree tree) except -1
     cdef int take_back(self) except -1
     cdef int replace_tree(self, Tree tree) except -1
+    cdef int _forget_answers(self) except -1
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1
 
 

@@ -519,6 +519,11 @@ cdef class Learner:
         tree.bound(self._tree_bytes())
         tree.bind(self.intake.context)
         self.tree = tree
+        self._forget_answers()
+        return 0
+
+    cdef int _forget_answers(self) except -1:
+        """What was said of the row at hand would be said otherwise now."""
         self.intake.own.forget_answers()
         if self.intake.spare is not None:
             self.intake.spare.forget_answers()
@@ -589,6 +594,7 @@ cdef class Learner:
         self.intake.lock.begin_learning()
         try:
             self.tree.configure(**settings)
+            self._forget_answers()
             self._max_bytes = max_bytes
             self._set_bound()
         finally:

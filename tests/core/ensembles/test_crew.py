@@ -16,7 +16,7 @@ from streamtree._core.ensembles.ensemble import MeanPool
 from streamtree._core.ensembles.extratrees import extra_trees
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool
 from streamtree._core.learners.learner import Classifier, Regressor
-from streamtree._core.trees.lastlabel import LastLabelTree
+from streamtree._core.trees.frequencies import FrequencyTree
 from streamtree.batches import Batch
 
 CLASSIFIERS = [
@@ -37,18 +37,18 @@ def trees(n=10, has_numbers=False):
 
 
 def forest():
-    members = [trees(), *map(tree_of, CLASSIFIERS), LastLabelTree()]
-    return LogLinearPool(members, [0.2] * 7, 0.1)
+    members = [trees(), *map(tree_of, CLASSIFIERS), FrequencyTree(20)]
+    return LogLinearPool(members, [0.2] * 7)
 
 
 def nested():
-    inner = LogLinearPool([trees(3), tree_of("ModelTreeClassifier")], [0.5, 0.5], 0.1)
-    return LogLinearPool([MeanPool([inner, trees(2)]), LastLabelTree()], [0.9, 0.1], 0.1)
+    inner = LogLinearPool([trees(3), tree_of("ModelTreeClassifier")], [0.5, 0.5])
+    return LogLinearPool([MeanPool([inner, trees(2)]), FrequencyTree(20)], [0.9, 0.1])
 
 
 def numbers():
     members = [trees(10, True), *map(tree_of, REGRESSORS)]
-    return LinearPool(members, [0.25] * 4, 0.1)
+    return LinearPool(members, [0.25] * 4, rate=0.1)
 
 
 TREES = {"trees": trees, "forest": forest, "nested": nested, "numbers": numbers}

@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from reference.pooling import Linear, LogLinear
+from reference.pooling import Frequencies, Linear, LogLinear
 from support.streams import as_dicts, changing_rows
 
 import streamtree
@@ -16,7 +16,7 @@ from streamtree._core.ensembles.pools import LinearPool, LogLinearPool
 from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.store.state import StateError
 from streamtree._core.trees.extra.tree import ExtraTree
-from streamtree._core.trees.lastlabel import LastLabelTree
+from streamtree._core.trees.frequencies import FrequencyTree
 
 CLASSIFIERS = [
     "ModelTreeClassifier", "LOMTreeClassifier", "SoftTreeClassifier",
@@ -26,11 +26,11 @@ REGRESSORS = ["SoftTreeRegressor", "NonGreedyTreeRegressor", "SelfTerminatingTre
 
 
 def tree_of(name):
-    return LastLabelTree() if name == "LastLabel" else getattr(streamtree, name)()._core.tree
+    return FrequencyTree(2) if name == "RecentLabels" else getattr(streamtree, name)()._core.tree
 
 
-def forest(names, weights, rate=0.1):
-    return Classifier(LogLinearPool([tree_of(name) for name in names], weights, rate))
+def forest(names, weights):
+    return Classifier(LogLinearPool([tree_of(name) for name in names], weights))
 
 
 def number_stream(n, seed=0):
@@ -40,7 +40,7 @@ def number_stream(n, seed=0):
 
 
 def test_a_log_linear_pool_equals_the_reference_after_every_row():
-    names, weights = [*CLASSIFIERS, "LastLabel"], [0.4, 0.2, 0.2, 0.2, 0.2, 0.0]
+    names, weights = [*CLASSIFIERS, "RecentLabels"], [0.4, 0.2, 0.2, 0.2, 0.2, 0.0]
     pooled, reference = forest(names, weights), LogLinear(weights)
     alone = [Classifier(tree_of(name)) for name in names]
     known = []
@@ -63,20 +63,17 @@ def test_a_log_linear_pool_equals_the_reference_after_every_row():
     assert max(pooled.tree.weights) > 0.5
 
 
-@pytest.mark.parametrize(
-    ("seed", "changes"), [(3, [3000, 7000]), (4, [7000, 8499])], ids=["for long", "new label"]
-)
-def test_a_member_with_nothing_to_say_rests_until_it_may_be_needed(seed, changes):
-    """One that says the last label, of rows that tell the label until it is repeated."""
+def test_a_member_that_adds_nothing_rests_until_it_may_be_needed():
+    """One that says the last labels, of rows that tell the label until it is repeated."""
 
     def members():
-        last = MeanPool([LastLabelTree()])  # by itself it is light, and never rests
+        last = MeanPool([FrequencyTree(2)])  # by itself it is light, and never rests
         return [last, tree_of("ModelTreeClassifier"), tree_of("SelfTerminatingTreeClassifier")]
 
     weights = [0.0, 0.5, 0.5]
-    pooled, reference = Classifier(LogLinearPool(members(), weights, 0.1)), LogLinear(weights)
+    pooled, reference = Classifier(LogLinearPool(members(), weights)), LogLinear(weights)
     alone = [Classifier(member) for member in members()]
-    rng, known, y, rests = np.random.default_rng(seed), [], 0, []
+    rng, known, y, rests = np.random.default_rng(0), [], 0, []
     for i in range(11_000):
         x = {"a": rng.normal(), "b": rng.normal()}
         told = int(x["a"] + 0.3 * rng.normal() > 0)
@@ -96,20 +93,62 @@ def test_a_member_with_nothing_to_say_rests_until_it_may_be_needed(seed, changes
         rests.append(reference.rest > 0)
         assert pooled.tree.weights == pytest.approx(reference.b, abs=1e-9)
         if i % 500 == 0:
-            copied = Classifier(LogLinearPool(members(), weights, 0.1))
+            copied = Classifier(LogLinearPool(members(), weights))
             copied.check_state(pooled.snapshot())
             copied.restore(pooled.snapshot())
             pooled = copied
-    last, *others = np.array(rests).T
-    assert not np.any(others)
-    assert np.flatnonzero(np.diff(last.astype(int))).tolist() == changes
+    changes = np.argwhere(np.diff(np.array(rests).astype(int), axis=0)).tolist()
+    # the first rest ends by itself, the second by a new label
+    assert changes == [[2000, 0], [6000, 0], [8000, 0], [8499, 0]]
     assert reference.b[0] > 0.5
+
+
+def noise(n, seed=0):
+    rng = np.random.default_rng(seed)
+    return [({"a": a, "b": b}, int(c > 0)) for a, b, c in rng.normal(size=(n, 3))]
+
+
+def test_members_that_say_the_same_do_not_rest_together():
+    """What they are worth together stays with those that are asked."""
+    members = [tree_of("ModelTreeClassifier") for _ in range(5)]
+    core = Classifier(LogLinearPool(members, [0.2] * 5))
+    rng, sums = np.random.default_rng(0), []
+    for a, c in rng.normal(size=(2100, 2)):
+        core.learn_one({"a": a}, int(a + c > 0), 1.0)
+        sums.append(sum(core.tree.weights))
+    rests = core.snapshot()["tree"]["watches"]["left"] > 0
+    assert rests.sum() == 3
+    assert np.ptp(sums[1990:2010]) < 0.05
+
+
+def test_none_rests_before_rows_have_told_what_members_are_worth():
+    core = Classifier(LogLinearPool([tree_of(name) for name in CLASSIFIERS], [0.2] * 5))
+    for x, y in noise(3000):
+        core.learn_one(x, y, 1e-20)
+    assert not core.snapshot()["tree"]["watches"]["left"].any()
+
+
+def test_two_members_that_look_at_rows_are_always_asked():
+    """Those that know how often labels came do not count, and never rest."""
+    names = ["ModelTreeClassifier", "SoftTreeClassifier", "SelfTerminatingTreeClassifier"]
+    members = [*map(tree_of, names), FrequencyTree(20), FrequencyTree(1000)]
+    core = Classifier(LogLinearPool(members, [0.3, 0.3, 0.4, 0.0, 0.0]))
+    for x, y in noise(4000):
+        core.learn_one(x, y, 1.0)
+    left = core.snapshot()["tree"]["watches"]["left"]
+    assert (left[:3] > 0).sum() == 1
+    assert not left[3:].any()
+    hits = 0
+    for i, (x, _) in enumerate(noise(1500, seed=1)):
+        hits += core.predict_one(x) == int(x["a"] > 0) if i >= 500 else 0
+        core.learn_one(x, int(x["a"] > 0), 1.0)
+    assert hits > 900
 
 
 @pytest.mark.parametrize("lets_rest", [True, False])
 def test_none_rests_where_none_may(lets_rest):
-    members = [MeanPool([LastLabelTree()]), *map(tree_of, CLASSIFIERS[:2])]
-    core = Classifier(LogLinearPool(members, [0.0, 0.5, 0.5], 0.1, lets_rest=lets_rest))
+    members = [MeanPool([FrequencyTree(2)]), *map(tree_of, CLASSIFIERS[:2])]
+    core = Classifier(LogLinearPool(members, [0.0, 0.5, 0.5], lets_rest=lets_rest))
     rng, n_rests = np.random.default_rng(6), 0
     for _ in range(9):
         for a, noise in rng.normal(size=(1000, 2)):
@@ -118,9 +157,29 @@ def test_none_rests_where_none_may(lets_rest):
     assert bool(n_rests) == lets_rest
 
 
+def test_a_member_that_is_woken_after_a_prediction_says_what_it_knows():
+    """The row that was predicted last was not asked of it."""
+
+    def learner():
+        members = [MeanPool([FrequencyTree(2)]), *map(tree_of, CLASSIFIERS[:2])]
+        core = Classifier(LogLinearPool(members, [0.0, 0.5, 0.5]))
+        for x, y in told:
+            core.learn_one(x, y, 1.0)
+        assert core.snapshot()["tree"]["watches"]["left"].any()
+        return core
+
+    told = [({"a": x["a"]}, int(x["a"] + 0.3 * x["b"] > 0)) for x, _ in noise(3500)]
+    cores = learner(), learner()
+    cores[0].predict_proba_one(told[0][0])
+    for core in cores:
+        core.configure(lets_rest=False)
+        core.learn_one(*told[0], 1.0)
+    assert pickle.dumps(cores[0].snapshot()) == pickle.dumps(cores[1].snapshot())
+
+
 def test_rests_may_be_allowed_and_not_amid_a_stream():
-    members = [MeanPool([LastLabelTree()]), *map(tree_of, CLASSIFIERS[:2])]
-    core = Classifier(LogLinearPool(members, [0.0, 0.5, 0.5], 0.1, lets_rest=False))
+    members = [MeanPool([FrequencyTree(2)]), *map(tree_of, CLASSIFIERS[:2])]
+    core = Classifier(LogLinearPool(members, [0.0, 0.5, 0.5], lets_rest=False))
     rng, found = np.random.default_rng(6), []
     for lets_rest in (False, True, False):
         core.configure(lets_rest=lets_rest)
@@ -144,7 +203,8 @@ def drifting_numbers(n, seed=0):
 def test_a_linear_pool_equals_the_reference_after_every_row(follows):
     weights = [0.5, 0.3, 0.2]
     pooled = Regressor(
-        LinearPool(list(map(tree_of, REGRESSORS)), weights, 0.1, follows=follows), shrinks=False
+        LinearPool(list(map(tree_of, REGRESSORS)), weights, rate=0.1, follows=follows),
+        shrinks=False,
     )
     alone = [Regressor(tree_of(name), shrinks=False) for name in REGRESSORS]
     reference = Linear(weights, follows=follows)
@@ -165,7 +225,7 @@ def test_a_linear_pool_equals_the_reference_after_every_row(follows):
 
 def test_a_linear_pool_follows_what_came_last_where_that_pays():
     def error(follows, stream):
-        core = Regressor(LinearPool([tree_of(REGRESSORS[0])], [1.0], 0.3, follows=follows))
+        core = Regressor(LinearPool([tree_of(REGRESSORS[0])], [1.0], rate=0.3, follows=follows))
         rows, targets = stream(2000)
         total = 0.0
         for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
@@ -191,7 +251,7 @@ def test_a_mean_pool_says_the_mean():
 def test_ensembles_nest():
     def nested():
         inner = MeanPool([tree_of("ModelTreeClassifier"), tree_of("ModelTreeClassifier")])
-        return Classifier(LogLinearPool([inner, tree_of("SoftTreeClassifier")], [0.5, 0.5], 0.1))
+        return Classifier(LogLinearPool([inner, tree_of("SoftTreeClassifier")], [0.5, 0.5]))
 
     # two equal members say the same as one
     flat = forest(["ModelTreeClassifier", "SoftTreeClassifier"], [0.5, 0.5])
@@ -217,7 +277,7 @@ def test_one_member_keeps_its_labels():
 
 
 def test_a_copy_goes_on_as_if_nothing_had_happened():
-    names, weights = [*CLASSIFIERS, "LastLabel"], [0.2] * 6
+    names, weights = [*CLASSIFIERS, "RecentLabels"], [0.2] * 6
     rows, labels = changing_rows(400, 4)
     core, copied = forest(names, weights), forest(names, weights)
     for x, y in itertools.islice(zip(rows, labels, strict=True), 200):
@@ -232,8 +292,15 @@ def test_a_copy_goes_on_as_if_nothing_had_happened():
 
 
 @pytest.mark.parametrize("damage", [
-    lambda tree: tree["says"]["weight"].__setitem__(0, np.nan),
-    lambda tree: tree["says"]["squares"].__setitem__(0, -1.0),
+    lambda tree: tree["says"].__setitem__(0, np.nan),
+    # predictions would not be finite
+    lambda tree: tree["says"].__setitem__(0, 1.7e308),
+    lambda tree: tree["watches"]["left"].__setitem__(1, 100),
+    lambda tree: tree["curvatures"].__setitem__((0, 0), -1.0),
+    lambda tree: tree["curvatures"].__setitem__((1, 0), np.nan),
+    lambda tree: tree["curvatures"].__setitem__((1, 0), 1e4),
+    lambda tree: tree["curvatures"].__setitem__((0, 1), 1e-3),
+    lambda tree: tree.update(curvatures=tree["curvatures"][:1]),
     lambda tree: tree.update(says=tree["says"][:1]),
     lambda tree: tree.update(shares=tree["shares"][:1]),
     lambda tree: tree["shares"].__setitem__(0, np.nan),
@@ -247,15 +314,18 @@ def test_a_copy_goes_on_as_if_nothing_had_happened():
     lambda tree: tree["watches"]["left"].__setitem__(slice(None), 1),
     lambda tree: tree["watches"]["next_rest"].__setitem__(0, 0),
     lambda tree: tree["watches"]["rows"].__setitem__(0, -1),
+    lambda tree: tree.update(losses=np.nan),
+    lambda tree: tree.update(losses=-1.0),
     lambda tree: tree["watches"]["rows"].__setitem__(0, 2**62),
-    lambda tree: tree["watches"]["size"].__setitem__(0, np.nan),
-    lambda tree: tree["members"]["1"].update(last=7),
+    lambda tree: tree["members"]["1"].update(counts=np.full(7, 0.1), weight=0.7),
     lambda tree: tree["members"]["1"].update(weight=np.inf),
+    lambda tree: tree["members"]["1"].update(counts=tree["members"]["1"]["counts"] + 1.0),
+    lambda tree: tree["members"]["1"]["counts"].__setitem__(0, np.nan),
     lambda tree: tree["members"].pop("0"),
     lambda tree: tree["members"]["0"]["nodes"]["column"].__setitem__(0, 99),
 ])
 def test_a_damaged_state_is_refused(damage):
-    names = ["ModelTreeClassifier", "LastLabel"]
+    names = ["ModelTreeClassifier", "RecentLabels"]
     core = forest(names, [1.0, 0.0])
     for x, y in zip(*changing_rows(50, 3), strict=True):
         core.learn_one(x, y, 1.0)
@@ -265,18 +335,27 @@ def test_a_damaged_state_is_refused(damage):
         forest(names, [1.0, 0.0]).check_state(state)
 
 
-def test_the_last_label_is_repeated_as_often_as_it_was():
-    core = Classifier(LastLabelTree())
-    labels = ["a"] * 300 + ["b"] * 300
-    for y in labels:
-        core.learn_one({}, y, 1.0)
-    shares = core.predict_proba_one({})
-    assert core.predict_one({}) == "b"
-    assert shares["b"] > 0.95
-    assert sum(shares.values()) == pytest.approx(1.0)
-    for y in "ab" * 300:
-        core.learn_one({}, y, 1.0)
-    assert core.predict_proba_one({})["b"] < 0.05
+@pytest.mark.parametrize("memory", [20, 1000])
+def test_frequencies_are_those_of_the_last_rows(memory):
+    core, reference, known = Classifier(FrequencyTree(memory)), Frequencies(memory), []
+    rng = np.random.default_rng(memory)
+    for i in range(900):
+        y = "abcde"[rng.integers(1 + i // 200)]
+        w = (1.0, 0.3, 40.0)[i % 7 % 3]
+        if known:
+            shares = list(core.predict_proba_one({}).values())
+            assert shares == pytest.approx(reference(len(known)), rel=1e-9)
+            assert core.predict_one({}) == known[np.argmax(shares)]
+        known += [] if y in known else [y]
+        core.learn_one({}, y, w)
+        reference.learn(known.index(y), w)
+        if i == 500:
+            copied = Classifier(FrequencyTree(memory))
+            copied.check_state(core.snapshot())
+            copied.restore(core.snapshot())
+            core = copied
+    assert len(known) == 5
+    assert len(set(np.round(shares, 3))) == 5
 
 
 def trees(n, has_numbers=False):
@@ -302,12 +381,27 @@ def test_trees_over_one_window_say_what_trees_with_windows_of_their_own_say():
     assert shared.n_bytes < sum(core.n_bytes for core in alone) / 1.5
 
 
+def test_light_members_have_little_memory_at_first_and_later():
+    names = ["ModelTreeClassifier", "SoftTreeClassifier"]
+    members = [trees(3), *map(tree_of, names), FrequencyTree(20), FrequencyTree(1000)]
+    core = Classifier(LogLinearPool(members, [0.5, 0.25, 0.25, 0.0, 0.0]), max_bytes=400_000)
+    little = 1 / 64
+    shares = core.snapshot()["tree"]["shares"]
+    assert shares == pytest.approx([(1 - 2 * little) / k for k in (2, 4, 4)] + [little] * 2)
+    for x, y in noise(600):
+        core.learn_one(x, y, 1.0)
+    later = core.snapshot()["tree"]["shares"]
+    assert later.sum() <= 1.0001
+    assert later[0] > shares[0]
+    assert max(later[3:]) <= little
+
+
 def test_what_members_have_to_say_counts_among_the_bytes():
     pools = [
-        Classifier(MeanPool([LastLabelTree() for _ in range(100)])),
-        Classifier(LogLinearPool([LastLabelTree() for _ in range(100)], [0.01] * 100, 0.1)),
+        Classifier(MeanPool([FrequencyTree(20) for _ in range(100)])),
+        Classifier(LogLinearPool([FrequencyTree(20) for _ in range(100)], [0.01] * 100)),
     ]
-    assert pools[1].n_bytes - pools[0].n_bytes >= 100 * 16
+    assert pools[1].n_bytes - pools[0].n_bytes >= 100 * 100 * 8
 
 
 def test_trees_over_one_window_are_grown_at_different_times_two_at_a_time():
@@ -344,14 +438,18 @@ def test_a_copy_over_one_window_goes_on_as_if_nothing_had_happened(has_numbers):
     lambda tree: tree.update(worth=tree["worth"][1:]),
     lambda tree: tree["worth"].__setitem__(1, -1.0),
     lambda tree: tree.update(judged=-1),
+    lambda tree: tree.update(judged=2**63 - 1),
     # predictions would not be finite
     lambda tree: tree["targets"].update(mean=1e300),
     lambda tree: tree["targets"].update(weight=1e-300, squares=1e300),
-    lambda tree: tree["says"]["weight"].__setitem__(0, 1e300),
+    lambda tree: tree["says"].__setitem__(0, 1e300),
+    lambda tree: tree["squares"].__setitem__(0, -1.0),
+    lambda tree: tree.update(squares=tree["squares"][:1]),
 ])
 def test_a_damaged_state_of_corrections_is_refused(damage):
     def pool():
-        return Regressor(LinearPool([tree_of(name) for name in REGRESSORS], [0.5, 0.3, 0.2], 0.1))
+        members = [tree_of(name) for name in REGRESSORS]
+        return Regressor(LinearPool(members, [0.5, 0.3, 0.2], rate=0.1))
 
     core = pool()
     for x, y in zip(*number_stream(50), strict=True):
