@@ -48,7 +48,7 @@ def corrected(forest, mean, numbers):
     distances = [*(numbers - mean), targets["mean"] - mean, *recent[:2], *(recent[2:] - mean)]
     inputs = np.clip(np.array(distances) / deviation, -3, 3)
     error = np.clip(tree["ridge"][:len(inputs)] @ inputs, -3, 3) * deviation
-    return mean + np.clip(product / spread, 0, 1) * tree["judged"] / (tree["judged"] + 30) * error
+    return mean + np.clip(product / spread, 0, 1) * tree["judged"] / (tree["judged"] + 10) * error
 
 
 @forests

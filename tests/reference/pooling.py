@@ -130,7 +130,7 @@ class Linear:
         if not deviation > 0 or not self.worth[1] > 0:
             return f
         n = len(self.targets)
-        trust = np.clip(self.worth[0] / self.worth[1], 0, 1) * n / (n + 30)
+        trust = np.clip(self.worth[0] / self.worth[1], 0, 1) * n / (n + 10)
         return f + trust * self.correction(said) * deviation
 
     def learn(self, said, target, w=1.0):

@@ -57,7 +57,7 @@ cdef enum:
     # and so many tell whether corrections are worth it
     JUDGED_ROWS = 500
     # as if they had been worth nothing for so many rows before the first
-    DOUBTED_ROWS = 30
+    DOUBTED_ROWS = 10
 
 # added to what a member has to say, when those that are short of memory are to get more
 cdef double LEAST_WORTH = 0.25
