@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from gate_streams import Stream
-from numpy.typing import NDArray
 
 # trained again whenever the rows have doubled, from the first so many on, and every so many rows
 FIRST, EVERY = 125, 4_000
@@ -46,7 +45,7 @@ class TrainedAgain:
         for first, last in zip([start, *ends], [*ends, stop], strict=True):
             if is_due(first):
                 self._train(first)
-            predicted += self._predict(first, last).tolist()
+            predicted += self._predict(first, last)
         return predicted, time.perf_counter() - began
 
     def _train(self, rows: int) -> None:
@@ -56,14 +55,14 @@ class TrainedAgain:
         self.model = self.make(self.stream)
         self.model.fit(self.X[:rows], y)
 
-    def _predict(self, first: int, last: int) -> NDArray[Any]:
+    def _predict(self, first: int, last: int) -> list[Any]:
+        """What the model says, or the most frequent class so far; None stands for the mean."""
         if self.model is not None:
-            return np.asarray(self.model.predict(self.X[first:last]))
-        value: Any = 0
-        if first:
-            y = self.targets[:first]
-            value = np.bincount(y).argmax() if self.stream.classifies else y.mean()
-        return np.full(last - first, value)
+            return self.model.predict(self.X[first:last]).tolist()  # type: ignore[no-any-return]
+        value = None
+        if self.stream.classifies:
+            value = np.bincount(self.targets[:first], minlength=1).argmax()
+        return [value] * (last - first)
 
 
 def random_forest(stream: Stream) -> Any:

@@ -109,8 +109,11 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
     def _nominal(self) -> frozenset[Any]:
         return frozenset(getattr(self, "nominal_attributes", None) or ())
 
-    def _batch(self, X: Any) -> Batch:
-        return Batch(X, self._nominal)
+    def _batch(self, X: Any, *, is_asked: bool = False) -> Batch:
+        """Rows to learn, or to predict."""
+        batch = Batch(X, self._nominal)
+        batch.warn_of_strangers(self._core.features, is_asked=is_asked)
+        return batch
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Parameters reach the core when they may change, and refuse to when they may not."""
@@ -550,7 +553,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         An array of n_rows labels, or a series of the same kind and index as a frame.
 
         """
-        batch = self._batch(X)
+        batch = self._batch(X, is_asked=True)
         return self._labels(batch, self._core.predict_many(batch.rows(), batch.names))
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -562,7 +565,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         the same kind and index as X with a column per label.
 
         """
-        batch = self._batch(X)
+        batch = self._batch(X, is_asked=True)
         return self._shares(batch, self._core.predict_many(batch.rows(), batch.names, "shares"))
 
 
@@ -733,7 +736,7 @@ class StreamRegressor(_NumberModel, base.MiniBatchRegressor):
         A float64 array of shape (n_rows,), or a series of the same kind and index as a frame.
 
         """
-        batch = self._batch(X)
+        batch = self._batch(X, is_asked=True)
         return batch.number_output(self._predict_numbers(batch)[:, 0])
 
 
@@ -830,7 +833,7 @@ class StreamMultiTargetRegressor(_NumberModel, base.MultiTargetRegressor):
         frame of the same kind and index as X with a column per target.
 
         """
-        batch = self._batch(X)
+        batch = self._batch(X, is_asked=True)
         return batch.table_output(self._predict_numbers(batch), self.targets)
 
 
@@ -1049,6 +1052,11 @@ def parameter_names(estimator: type[StreamModel]) -> tuple[str, ...] | None:
 def is_public(estimator: type[StreamModel]) -> bool:
     """Whether a class is one of `public_estimators`."""
     return public_estimators().get(estimator.__name__) is estimator
+
+
+def is_itself(model: Any, kind: type[StreamModel]) -> bool:
+    """Whether a model is of a kind; to river a pipeline is also of that of its last step."""
+    return issubclass(type(model), kind)
 
 
 def _check_public(model: StreamModel) -> None:

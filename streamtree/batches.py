@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import math
+import reprlib
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from decimal import Decimal
@@ -18,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamtree._core.learners.learner import MAX_TARGET, MAX_WEIGHT
-from streamtree._core.stream.features import Category, Shared, category_text
+from streamtree._core.stream.features import MISSING, Category, Shared, category_text
 from streamtree._core.stream.sources import CodedRows, DenseRows, SparseRows
 
 __all__ = [
@@ -26,14 +28,22 @@ __all__ = [
     "target_columns", "weight_array",
 ]
 
-# types of what is missing in a column of pandas
-MISSING = {"NAType", "NaTType"}
 # of cells that a source may have
 NUMBERS, TEXTS = {int, float, bool}, {str, type(None)}
+# what a column has, and what it was learned as, that have nothing in common
+STRANGERS = {("numbers", "categories"), ("categories", "numbers")}
 # of names that columns are called by, which features cannot have
 OWN_NAMES = {Category, Shared}
 # characters of a label up to which an array of labels is one of numpy's strings
 LONGEST_TEXT = 256
+
+
+def _shown(names: Iterable[Any]) -> str:
+    """The first features of some columns."""
+    first = itertools.islice(names, 20)
+    features = dict.fromkeys(name[0] if type(name) is Category else name for name in first)
+    texts = [reprlib.repr(feature) for feature in features]
+    return ", ".join([*texts[:3], *(["..."] if len(texts) > 3 else [])])
 
 
 def _checked_csr(X: Any) -> Any:
@@ -117,6 +127,8 @@ class Batch:
         self._frame: Any = None
         self._values: Any = None
         self._is_wide = False
+        # by column of a frame, where it is not of numbers alone
+        self._kinds: dict[Any, str] = {}
         self.source: DenseRows | SparseRows | CodedRows | None = None
         if isinstance(X, np.ma.MaskedArray):
             X = np.ma.filled(X.astype(np.float64), np.nan)
@@ -226,6 +238,8 @@ class Batch:
             plain = TEXTS if feature in self._nominal else NUMBERS | TEXTS
             if type(feature) in OWN_NAMES or not (is_nominal or kinds <= plain):
                 return
+            if is_nominal or str in kinds:
+                self._kinds[feature] = "categories" if is_nominal or kinds <= TEXTS else "both"
             known = _Codes(is_nominal)
             numbers = cells
             codes[:, i] = 0
@@ -245,6 +259,31 @@ class Batch:
             return
         self.names, self._values = names, (codes, values)
         self.source = CodedRows(codes, values, len(names))
+
+    def warn_of_strangers(self, features: Any, *, is_asked: bool) -> None:
+        """Warn of columns that tell a model nothing, for it knows them as something else.
+
+        `is_asked`: the rows are to be predicted, so that columns should be known.
+        """
+        if not features.names or features.n_shared or not self.n_rows:
+            return
+        names = [name for name in self.names if type(name) not in OWN_NAMES]
+        if is_asked and names and not any(map(features.kind_of, names)):
+            warnings.warn(
+                f"none of the columns of X, {_shown(names)}, has been learned; the model knows "
+                f"{_shown(features.names)}",
+                stacklevel=4,
+            )
+        for name in names if self._frame is not None else ():
+            kind, known = self._kinds.get(name, "numbers"), features.kind_of(name)
+            if (kind, known) in STRANGERS and (
+                self._frame.get_column(name).null_count() < self.n_rows
+            ):
+                warnings.warn(
+                    f"column {name!r} has {kind}, but was learned as {known}: these are different "
+                    "features; nominal_attributes takes numbers as categories, too",
+                    stacklevel=4,
+                )
 
     def _has_nominal(self) -> bool:
         # there may be very many names
@@ -374,13 +413,16 @@ class Batch:
     def label_output(self, numbers: NDArray[np.int32], labels: list[Any]) -> Any:
         """The labels of class numbers, None for -1: an array, or a series like the frame."""
         # before any learning, -1 takes the last of a table
-        table = _label_table([*labels, None] if (numbers < 0).any() else labels)
+        has_none = (numbers < 0).any()
+        table = _label_table([*labels, None] if has_none else labels)
         predicted = table[numbers]
         if self._frame is None:
             return predicted
-        if _is_of_one_type(labels):
+        is_pandas_like = self._frame.implementation.is_pandas_like()
+        # pandas would make NaN of None, and floats of the labels beside it
+        if _is_of_one_type(labels) and not (has_none and is_pandas_like):
             return self._series(predicted.tolist(), labels[:1])
-        if self._frame.implementation.is_pandas_like():
+        if is_pandas_like:
             return self._series(predicted.tolist(), of_objects=True)
         # a column of other frames has one type
         texts = [*_distinct_texts(labels), None]

@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamtree.base import StreamTree, StreamTreeClassifier, check_integer, check_number
+from streamtree.base import (
+    StreamTree,
+    StreamTreeClassifier,
+    check_integer,
+    check_number,
+    is_itself,
+)
 from streamtree.batches import Batch, label_list, weight_array
 from streamtree.criteria import (
     CONSTANT,
@@ -59,7 +65,7 @@ Counts = NDArray[np.float64]
 
 
 def _classifier(model: Any) -> StreamTreeClassifier:
-    if not isinstance(model, StreamTreeClassifier):
+    if not is_itself(model, StreamTreeClassifier):
         raise TypeError(
             "model must be a single tree, a classifier of streamtree, got "
             f"{type(model).__name__}"
@@ -285,7 +291,7 @@ def leaf_of(model: StreamTree, X: Any) -> NDArray[np.int32]:
         A list of dicts, or what `predict_many` takes.
 
     """
-    if not isinstance(model, StreamTree):
+    if not is_itself(model, StreamTree):
         raise TypeError(
             "model must be a single tree, an estimator of streamtree, got "
             f"{type(model).__name__}"

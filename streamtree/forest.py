@@ -23,6 +23,7 @@ from streamtree.base import (
     check_integer,
     check_names,
     interned,
+    is_itself,
     parameter_names,
 )
 from streamtree.extratree import ExtraTreeClassifier, ExtraTreeRegressor
@@ -131,10 +132,11 @@ class _Forest(StreamModel):
                 raise ValueError(
                     f"members must be {', '.join(map(repr, names))} or estimators, got {member!r}"
                 )
-        elif not isinstance(member, self._kind):
+        elif not is_itself(member, self._kind):
             what = "classifiers" if issubclass(self._kind, StreamClassifier) else "regressors"
             raise TypeError(
-                f"members must be names or {what} of streamtree, got {type(member).__name__}"
+                f"members must be names or {what} of streamtree, got {type(member).__module__}."
+                f"{type(member).__name__}"
             )
         elif member._nominal != self._nominal and member._nominal:
             raise ValueError(
@@ -401,7 +403,7 @@ def _unshared(members: Any) -> Any:
     if not isinstance(members, (tuple, list)):
         return members
     return tuple([
-        member.clone() if isinstance(member, StreamModel)
+        member.clone() if is_itself(member, StreamModel)
         else member[0](**member[1]) if isinstance(member, tuple) and len(member) == 2
         else interned(member)
         for member in members

@@ -54,7 +54,10 @@ _ENSEMBLE: list[Advice] = [
     (None, "this is a single tree; ForestClassifier, ForestRegressor and river.ensemble have many"),
 ]
 _NONE: list[Advice] = [(None, "there is nothing like it here, and no need to set it")]
-_WEIGHTS: list[Advice] = [(None, "give weights with the examples: learn_one(x, y, w=2.0)")]
+_WEIGHTS: list[Advice] = [
+    ("shuffle", "give weights with the examples: fit(X, y, sample_weight)"),
+    (None, "give weights with the examples: learn_one(x, y, w=2.0)"),
+]
 
 _NOMINAL: list[Advice] = [
     (None, "it is `nominal_attributes`, for numbers; strings and columns of type category are "
@@ -159,9 +162,9 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(init)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         owner = type(self).__name__
-        for name in kwargs:
-            if name not in known:
-                raise TypeError(unknown_parameter(owner, name, known))
+        unknown = [name for name in kwargs if name not in known]
+        if unknown:
+            raise TypeError("; ".join(unknown_parameter(owner, name, known) for name in unknown))
         try:
             init(self, *args, **kwargs)
         except TypeError:

@@ -84,7 +84,7 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             for name in ("model_", "classes_"):
                 self.__dict__.pop(name, None)
             X, y, weights = self._checked(X, y, sample_weight)
-            model = self._new_model()
+            model = self._threaded(self._new_model())
             if self.shuffle:
                 order = check_random_state(self._seed()).permutation(len(y))
                 X, y = take_rows(X, order), y[order]
@@ -99,7 +99,7 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             self.model_ = self._new_model()
         # what set_params changed since
         self._configure({name: getattr(self, name) for name in self.model_._get_params()})
-        self.model_.learn_many(X, y, weights)
+        self._threaded(self.model_).learn_many(X, y, weights)
         return self
 
     @contextlib.contextmanager
@@ -127,6 +127,17 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
                     f"{name!r} is fixed once rows are learned; `fit` begins anew with another"
                 )
             setattr(self.model_, name, wanted)
+
+    def _threaded(self, model: Any) -> Any:
+        """The model, at work in as many threads as `n_jobs` says now, if it knows of threads."""
+        if hasattr(self, "n_jobs"):
+            model.n_jobs = 1 if self.n_jobs is None else self.n_jobs
+        return model
+
+    def _asked(self) -> Any:
+        """The model, to predict."""
+        check_is_fitted(self)
+        return self._threaded(self.model_)
 
     def _new_model(self) -> Any:
         names = inspect.signature(self._estimator).parameters
@@ -160,6 +171,7 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
                 self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan",
                 dtype=[np.float64, np.float32, np.uint8],
             )  # fmt: skip
+            self._check_nominal(getattr(self, "feature_names_in_", range(X.shape[1])))
             return self._named(X) if hasattr(self, "feature_names_in_") else X
         validate_data(self, X, reset=reset, skip_check_array=True)
         if not X.shape[0]:
@@ -169,11 +181,22 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
             self._frame_backend = nw.from_native(X, eager_only=True).implementation
         names = getattr(self, "feature_names_in_", range(X.shape[1]))
+        self._check_nominal(names)
         if hasattr(X, "set_axis"):
             # a frame of pandas may have names that are no strings
             return X if list(X.columns) == list(names) else X.set_axis(names, axis=1)
         # other frames go by places where there were no names
         return X if hasattr(self, "feature_names_in_") else self._rows(np.asarray(X))
+
+    def _check_nominal(self, names: Any) -> None:
+        """Raise for names of `nominal_attributes` that no column has."""
+        known = set(names)
+        for name in self.nominal_attributes or ():
+            if name not in known:
+                raise ValueError(
+                    f"nominal_attributes: there is no column {name!r}; columns go by their names "
+                    "if all of them are strings, else by their places from 0"
+                )
 
     def _named(self, X: Any) -> Any:
         """An array or a sparse matrix as a frame like the one that was fitted."""
@@ -240,18 +263,21 @@ class _WrappedClassifier(ClassifierMixin, _Wrapped):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely label of every row."""
-        check_is_fitted(self)
-        said = self.model_.predict_many(self._rows(X))
+        said = self._asked().predict_many(self._rows(X))
         return np.asarray(said).astype(self.classes_.dtype, copy=False)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of every label, columns in the order of `classes_`."""
-        check_is_fitted(self)
-        shares = np.asarray(self.model_.predict_proba_many(self._rows(X)))
+        shares = np.asarray(self._asked().predict_proba_many(self._rows(X)))
         table = np.zeros((len(shares), len(self.classes_)))
         labels = np.asarray(self.model_.labels).astype(self.classes_.dtype, copy=False)
         table[:, np.searchsorted(self.classes_, labels)] = shares
         return table
+
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """The logarithms of these."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
 
 class _WrappedRegressor(RegressorMixin, _Wrapped):  # type: ignore[misc]
@@ -264,16 +290,21 @@ class _WrappedRegressor(RegressorMixin, _Wrapped):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The predicted number of every row."""
-        check_is_fitted(self)
-        return np.asarray(self.model_.predict_many(self._rows(X)))
+        return np.asarray(self._asked().predict_many(self._rows(X)))
 
 
 def _wrapped(estimator: type[Any], kind: type[_Wrapped]) -> type[_Wrapped]:
-    """The estimator of scikit-learn that has the parameters of one of ours, and `shuffle`."""
+    """The estimator of scikit-learn that has the parameters of one of ours, and a few more."""
     signature = inspect.signature(estimator)
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    shuffle = inspect.Parameter("shuffle", inspect.Parameter.KEYWORD_ONLY, default=True)
-    full = signature.replace(parameters=[own, *signature.parameters.values(), shuffle])
+    more = {"shuffle": True} | ({"n_jobs": None} if hasattr(estimator, "n_jobs") else {})
+    full = signature.replace(parameters=[
+        own, *signature.parameters.values(),
+        *(
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
+            for name, value in more.items()
+        ),
+    ])  # fmt: skip
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         bound = full.bind(self, *args, **kwargs)
@@ -287,6 +318,7 @@ def _wrapped(estimator: type[Any], kind: type[_Wrapped]) -> type[_Wrapped]:
     doc = (
         f"`streamtree.{name}` as an estimator of scikit-learn, with the same parameters.\n\n"
         "`shuffle=False` lets `fit` learn the rows in their order."
+        + (" `n_jobs` is the number of threads, -1 for one a processor." * ("n_jobs" in more))
     )
     namespace = {
         "__init__": __init__, "__doc__": doc, "__module__": __name__, "_estimator": estimator,

@@ -2,6 +2,7 @@
 
 import datetime
 import pickle
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -756,3 +757,41 @@ def test_decimals_are_the_floats_next_to_them(frame):
     for number, y in zip(numbers, [1.0, 2.0, 3.0, 4.0], strict=True):
         loop.learn_one({"x": number}, y)
     assert pickle.dumps(batch) == pickle.dumps(loop)
+
+
+def test_columns_that_tell_nothing_are_warned_of():
+    as_numbers = pd.DataFrame({"zip": [1, 2, 3, 4] * 10, "size": [0.5] * 40})
+    as_texts = as_numbers.astype({"zip": "category"})
+    y = [0, 1, 1, 0] * 10
+    strings, numbers = ModelTreeClassifier(), ModelTreeClassifier()
+    strings.learn_many(as_texts, y)
+    numbers.learn_many(as_numbers, y)
+    for act in (strings.predict_many, strings.predict_proba_many):
+        with pytest.warns(UserWarning, match="'zip' has numbers, but was learned as categories"):
+            act(as_numbers)
+    with pytest.warns(UserWarning, match="'zip' has categories, but was learned as numbers"):
+        numbers.learn_many(as_texts, y)
+    for X in (as_numbers.to_numpy(), as_numbers.add_prefix("x")):
+        with pytest.warns(UserWarning, match=r"none of the columns of X, .*knows 'zip', 'size'"):
+            strings.predict_many(X)
+
+
+@pytest.mark.parametrize("cells", [[None, None], [float("nan"), None], ["a", 1.0], ["a", None]])
+def test_columns_that_are_missing_or_mixed_are_not_warned_of(cells):
+    model = ModelTreeClassifier()
+    model.learn_many(pd.DataFrame({"a": ["a", "b"] * 10, "b": [1.0, 2.0] * 10}), [0, 1] * 10)
+    X = pd.DataFrame({"a": cells, "b": [None, 1.0], "new": [1.0, 2.0]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_many(X)
+        model.predict_many(X[:0])
+        ModelTreeClassifier().predict_many(X)
+
+
+@pytest.mark.parametrize("labels", [[3, 4], [True, False], [1.5, 2.5], ["a", "b"]])
+def test_rows_before_any_label_have_none_in_pandas(labels):
+    X, y = pd.DataFrame({"a": [1.0, 2.0, 1.0, 2.0]}), pd.Series(labels * 2)
+    said = ModelTreeClassifier().test_then_learn_many(X, y)
+    assert said.dtype == object
+    assert said.tolist()[0] is None
+    assert all(type(label) is type(y.tolist()[0]) for label in said.tolist()[1:])

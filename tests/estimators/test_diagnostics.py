@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from reference.lomtree import ReferenceLOMTree
+from river.preprocessing import StandardScaler
 from scipy import sparse
 from support.estimators import TREES
 from support.streams import as_dicts, blobs, changing_rows
@@ -257,6 +258,8 @@ def test_a_recorder_takes_leaves_with_class_weights_and_refuses_others(kind):
         with pytest.raises(TypeError, match=r"a single tree, .* got ForestClassifier"):
             leaf_of(kind(), [{"a": 1.0}])
         return
+    with pytest.raises(TypeError, match=r"a single tree, .* got Pipeline"):
+        Recorder(StandardScaler() | kind())
     if kind is NonGreedyTreeClassifier or kind.__name__ == "SoftTreeClassifier":
         with pytest.raises(TypeError, match=f"{kind.__name__} keeps no class weights"):
             Recorder(kind())

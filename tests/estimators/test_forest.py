@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from attack.files import closed, opened
 from river import base, checks
+from river.preprocessing import StandardScaler
 from scipy import sparse
 from support.estimators import TREES, as_batch, learned, stream_of, targets_of
 from support.streams import changing_rows
@@ -111,9 +112,10 @@ def test_wrong_members_are_named(estimator):
         (("soft", "soft"), ValueError, "members must be different, 'soft' is there twice"),
         ((), ValueError, r"members must hold at least one that predicts$"),
         ("soft", TypeError, "members must be a tuple of names and estimators, got str"),
-        ((1,), TypeError, r"members must be names or .* of streamtree, got int"),
-        ((other(),), TypeError, f"members must be names or .*, got {other.__name__}"),
-        ((estimator,), TypeError, "members must be names or .*, got EstimatorMeta"),
+        ((1,), TypeError, r"members must be names or .* of streamtree, got builtins.int"),
+        ((other(),), TypeError, f"members must be names or .*, got .*{other.__name__}"),
+        ((estimator,), TypeError, "members must be names or .*, got .*EstimatorMeta"),
+        ((StandardScaler() | estimator(),), TypeError, "members must be .*, got river.*Pipeline"),
     ]:
         with pytest.raises(error, match=words):
             estimator(members=members)

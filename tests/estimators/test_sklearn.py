@@ -56,7 +56,8 @@ def test_every_learner_of_one_target_is_there():
         _ = wrapped.NoSuchTree
     for name in NAMES:
         ours = getattr(streamtree, name)()._get_params()
-        assert made(name).get_params() == {**ours, "shuffle": True}
+        threads = {"n_jobs": None} if name.startswith("Forest") else {}
+        assert made(name).get_params() == {**ours, "shuffle": True, **threads}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -341,3 +342,39 @@ def test_without_scikit_learn_the_import_says_what_to_install():
         """
     )
     assert "pip install 'streamtree-learn[sklearn]'" in said
+
+
+@pytest.mark.parametrize("name", ["ForestClassifier", "ForestRegressor"])
+def test_forests_work_in_as_many_threads_as_they_are_told(name):
+    X, y = blobs(200, 2, features=3, spread=2.0)
+    one, two = made(name).fit(X, y), made(name, n_jobs=2).fit(X, y)
+    assert (one.model_.n_jobs, two.model_.n_jobs) == (1, 2)
+    assert (one.predict(X) == two.predict(X)).all()
+    again = clone(two).partial_fit(X, y)
+    assert again.model_.n_jobs == 2
+    two.set_params(n_jobs=None).predict(X)
+    assert two.model_.n_jobs == 1
+    with pytest.raises(ValueError, match="n_jobs must be -1 or at least 1"):
+        made(name, n_jobs=0).fit(X, y)
+
+
+def test_logarithms_of_probabilities():
+    X, y = blobs(200, 3, features=3, spread=2.0)
+    fitted = made("ModelTreeClassifier").fit(X, y)
+    assert np.allclose(np.exp(fitted.predict_log_proba(X)), fitted.predict_proba(X))
+
+
+def test_nominal_attributes_name_columns_that_there_are():
+    X = pd.DataFrame({70: [1, 2, 3] * 20, 71: [0.5] * 60})
+    y = [0, 1, 0] * 20
+    with pytest.raises(ValueError, match=r"no column 70; .* by their places from 0"):
+        made("ModelTreeClassifier", nominal_attributes=[70]).fit(X, y)
+    assert made("ModelTreeClassifier", nominal_attributes=[0]).fit(X, y).score(X, y) == 1.0
+    assert made("ModelTreeClassifier", nominal_attributes=[0]).fit(X.to_numpy(), y).score(
+        X.to_numpy(), y
+    ) == 1.0
+
+
+def test_parameters_of_scikit_learn_that_are_not_here_say_what_is():
+    with pytest.raises(TypeError, match=r"'class_weight': .* fit\(X, y, sample_weight\)"):
+        made("ModelTreeClassifier", class_weight="balanced")

@@ -45,7 +45,7 @@ cdef class FeatureIndex:
     cdef Code* codes                # by column
     cdef Py_ssize_t _capacity
     cdef dict _shared               # number -> column of those that share columns
-    cdef int32_t n_shared           # columns that names share
+    cdef readonly int32_t n_shared  # columns that names share
     cdef int64_t most               # bytes that names may take
     cdef int64_t _bytes             # that they are counted as, with all that goes with a column
     cdef list _homes                # of every column of a category, in their order

@@ -30,6 +30,8 @@ import numpy as np
 from streamtree._core.store.state import require
 
 PLAIN_NAMES = (str, int, float, bytes, np.generic, type(None))
+# types of what is missing besides None and NaN, all of pandas
+MISSING = {"NAType", "NaTType"}
 # what stands in a representation that follows an address, or the order of a set
 UNSTABLE = re.compile(r" at 0x[0-9a-fA-F]+|frozenset\(\{")
 
@@ -128,6 +130,20 @@ cdef enum:
     # of the same, when to warn of the categories of a feature, and of names
     TOLD_OF_FEATURE = 10
     TOLD_OF_NAMES = 2
+    # strings of a feature, when to warn that all are numbers
+    TOLD_OF_NUMBERS = 100
+
+
+cdef bint are_numbers(list texts) except -1:
+    """Whether all of some strings are numbers and most have a point, as identifiers have not."""
+    cdef Py_ssize_t n_points = 0
+    for text in texts:
+        try:
+            float(text)
+        except ValueError:
+            return False
+        n_points += "." in text
+    return 2 * n_points > len(texts)
 
 
 cdef int64_t object_bytes(object name) except -1:
@@ -146,16 +162,13 @@ cdef int64_t object_bytes(object name) except -1:
 cdef double as_number(object key, object value) except? -1.0:
     """The value of a feature as a float, NaN if it is missing; raises by the feature's name."""
     cdef double number
-    if value is None or type(value).__name__ == "NAType":
+    if value is None or type(value).__name__ in MISSING:
         return NAN
     if not isinstance(value, (int, float, np.number, np.bool_, Decimal)) or isinstance(
         value, (complex, np.complexfloating, np.timedelta64)
     ):
         hint = ""
-        # pandas' NaT is mostly a date
-        if isinstance(value, np.timedelta64) or (
-            hasattr(value, "total_seconds") and value == value
-        ):
+        if isinstance(value, np.timedelta64) or hasattr(value, "total_seconds"):
             hint = "; of a duration give the seconds"
         elif hasattr(value, "isoformat") or isinstance(value, np.datetime64):
             # seconds since 1970 alone would say nothing of days and weeks
@@ -281,6 +294,12 @@ cdef class FeatureIndex:
             )
         return 0
 
+    def kind_of(self, name):
+        """What a feature has come as: "numbers", "categories", "both", or "" if it is unknown."""
+        if name in self._numbers:
+            return "both" if name in self._categories else "numbers"
+        return "categories" if name in self._categories else ""
+
     cpdef int32_t find(self, object name) except -2:
         """The column of a name, `Category` or `Shared`, -1 if it is unknown."""
         if type(name) is Category:
@@ -323,6 +342,12 @@ cdef class FeatureIndex:
             home = self._categories.get(name[0])
             if home is not None:
                 self._warn(name, home.bytes, home.bytes + size, self.most // TOLD_OF_FEATURE)
+                if len(home.columns) == TOLD_OF_NUMBERS and are_numbers(list(home.columns)):
+                    warnings.warn(
+                        f"feature {name[0]!r} comes as strings that are numbers, such as "
+                        f"{name[1]!r}: each is a category of its own; give numbers as numbers",
+                        stacklevel=2,
+                    )
                 home.columns[name[1]] = column
             else:
                 home = Categories(<int32_t> len(self._categories))

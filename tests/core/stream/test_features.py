@@ -8,6 +8,7 @@ import fractions
 import pickle
 import re
 import types
+import warnings
 from functools import partial
 
 import numpy as np
@@ -652,8 +653,9 @@ def test_durations_are_refused_with_what_to_do():
 
 def test_what_pandas_calls_missing_is_missing_in_a_row_but_no_name():
     model, other = ModelTreeClassifier(), ModelTreeClassifier()
-    model.learn_one({"a": pd.NA, "b": 1.0}, 1)
-    other.learn_one({"a": None, "b": 1.0}, 1)
+    for missing in (pd.NA, pd.NaT):
+        model.learn_one({"a": missing, "b": 1.0}, 1)
+        other.learn_one({"a": None, "b": 1.0}, 1)
     assert pickle.dumps(model) == pickle.dumps(other)
     with pytest.raises(ValueError, match="<NA> does not equal itself"):
         model.learn_one({pd.NA: 1.0}, 1)
@@ -661,7 +663,7 @@ def test_what_pandas_calls_missing_is_missing_in_a_row_but_no_name():
 
 @pytest.mark.parametrize("when", [
     datetime.datetime(2025, 1, 1, 12), datetime.date(2025, 1, 1), datetime.time(3),
-    np.datetime64("2025-01-01"), pd.NaT,
+    np.datetime64("2025-01-01"),
 ])  # fmt: skip
 def test_dates_are_refused_with_what_to_do(when):
     model = ModelTreeClassifier()
@@ -677,3 +679,13 @@ def test_frames_with_dates_are_refused_with_what_to_do():
     frame = pl.DataFrame({"when": [datetime.datetime(2025, 1, 1)] * 2, "a": [1.0, 2.0]})
     with pytest.raises(TypeError, match=r"'when': .* give the parts"):
         ModelTreeClassifier().learn_many(frame, [0, 1])
+
+
+def test_numbers_that_come_as_strings_are_warned_of_once():
+    model = ModelTreeClassifier()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for i in range(300):
+            model.learn_one({"a": str(i / 8), "id": str(i), "b": f"no. {i}"}, i % 2)
+    assert len(told) == 1
+    assert "'a' comes as strings that are numbers, such as '12.5'" in str(told[0].message)
