@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -354,12 +355,17 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
     def _bias(self, values: list[float]) -> Any:
         if self.loss != "log":
             return values[0] if values else 0.0
-        if len(values) == 2:
-            return _logit(values)
+        by_label = self._by_label(values)
+        if len(by_label) == 2:
+            return _logit([*by_label.values()])
         return {
             label: math.log(value) if value > 0 else -math.inf
-            for label, value in zip(self.labels, values, strict=True)
+            for label, value in by_label.items()
         }
+
+    def _by_label(self, values: list[float]) -> dict[Any, float]:
+        """Numbers of a node by label; short of memory it has none for labels that came late."""
+        return dict(itertools.zip_longest(self.labels, values, fillvalue=0.0))
 
     def _difference(self, bias: Any, above: Any) -> Any:
         if above is None or not isinstance(bias, dict):
@@ -374,7 +380,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         return {label: ratio - middle for label, ratio in ratios.items()}
 
     def _counts(self, counts: list[float]) -> Any:
-        return dict(zip(self.labels, counts, strict=True))
+        return self._by_label(counts)
 
     def _predicted(self, structure: list[dict[str, Any]]) -> list[dict[str, Any]]:
         return [_majority(node["counts"]) for node in structure]

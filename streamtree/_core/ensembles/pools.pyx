@@ -490,6 +490,8 @@ cdef class LogLinearPool(_Pool):
         for m in range(self.n_members):
             self.watches[m] = view[m]
         self.n_met = self.context.n_labels
+        if not self.lets_rest:
+            self.wake_all()
         self.rest(self.rests)
         return 0
 
@@ -500,8 +502,7 @@ cdef class LogLinearPool(_Pool):
         require(len(watches) == self.n_members, "the number of members")
         rows = watches["rows"]
         require(((rows >= 0) & (rows < 2**62)).all(), "rows that members were asked")
-        longest = LONGEST_REST if self.lets_rest else 0
-        require(((watches["left"] >= 0) & (watches["left"] <= longest)).all(), "rests")
+        require(((watches["left"] >= 0) & (watches["left"] <= LONGEST_REST)).all(), "rests")
         require(np.isin(watches["next_rest"], (REST_ROWS, LONGEST_REST)).all(), "rests")
         left = watches["left"][[not self.member(m).is_light for m in range(self.n_members)]]
         require((left == 0).sum() >= min(LEAST_ASKED, len(left)), "rests of all")

@@ -274,10 +274,13 @@ cdef class MixtureLeaves(LeafModels):
         for k in range(n if top.rest_class < 0 else n - 1):
             shares[top.classes[k]] = outputs.mixed[k] / total
         if top.rest_class >= 0:
-            rest = outputs.mixed[n - 1] / total / top.rest_weight
+            rest = outputs.mixed[n - 1] / total
             for slot in range(top.rest.capacity):
                 if top.rest.keys[slot] >= 0:
-                    shares[top.rest.keys[slot]] = rest * top.rest.records[slot]
+                    # the quotient first: one over the weight may be too large for a number
+                    shares[top.rest.keys[slot]] = rest * (
+                        top.rest.records[slot] / top.rest_weight
+                    )
 
     cdef bint predict(self, int32_t node, const Row* row, Scratch* scratch,
                       Prediction* out) noexcept nogil:

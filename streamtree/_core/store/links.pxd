@@ -20,6 +20,7 @@ cdef class TreeLinks:
     cdef int32_t capacity
 
     cdef int reserve(self, int32_t capacity) except -1 nogil
+    cdef int own(self) except -1 nogil
     cdef int32_t add(self, int32_t parent) except -1 nogil
     cdef void append(self, int32_t parent, int32_t child) noexcept nogil
     cdef void attach(self, int32_t parent, int32_t left, int32_t right) noexcept nogil

@@ -38,6 +38,11 @@ cdef class TreeLinks:
         self.capacity = capacity
         return 0
 
+    cdef int own(self) except -1 nogil:
+        """Be the memory of the model that counts now."""
+        self.links = <Link*> counted(self.links, self.capacity * sizeof(Link))
+        return 0
+
     cdef int32_t add(self, int32_t parent) except -1 nogil:
         """A new leaf with a parent that does not list it yet."""
         self.reserve(self.size + 1)

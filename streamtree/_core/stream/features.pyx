@@ -375,7 +375,8 @@ cdef class FeatureIndex:
     # --------------------------------------------------------------- more than there is room for
 
     cdef bint admits(self, object name) except -1:
-        """Whether there is room for a name that is new. Once there is none, there never will be."""
+        """Whether there is room for a name that is new: once there is none, never before the bound
+        is raised."""
         cdef int64_t size, spent = 0, most = self.most
         if most == UNBOUNDED:
             return True

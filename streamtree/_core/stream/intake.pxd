@@ -72,6 +72,7 @@ cdef class Intake:
     cdef bint count(self, Workspace workspace, bint zeros_implied) noexcept nogil
     cdef int make_counted(self, Workspace workspace, bint is_there) except -1 nogil
     cdef int forget(self) except -1
+    cdef void _forget_read(self) noexcept
     cdef int _add_columns(self, list births) except -1
     cdef int forget_columns(self, int32_t size) except -1
     cdef void release_own(self) noexcept

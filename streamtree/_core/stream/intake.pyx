@@ -6,7 +6,7 @@ looked at again when it is learned.
 """
 
 cimport cython
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
@@ -241,7 +241,11 @@ cdef class Intake:
         So many labels are learned from the first row on, whatever the others; further ones may have
         to come again. None: any number.
         """
-        self.features.most = UNBOUNDED if names is None else names
+        cdef int64_t most = UNBOUNDED if names is None else names
+        if self.features.most != most:
+            # names may share other columns from now on, or find room
+            self.features.most = most
+            self._forget_read()
         self.labels.most = UNBOUNDED if labels is None else labels
         self.labels.most_labels = UNBOUNDED if n_labels is None else n_labels
         self.labels.most_at_once = UNBOUNDED if n_at_once is None else n_at_once
@@ -455,14 +459,18 @@ cdef class Intake:
 
     cdef int forget(self) except -1:
         """Be as before any row; labels are for their index to take back."""
-        self.features.forget_read()
+        self._forget_read()
         self.features.truncate(0)
         self.scaler.forget()
         self.context.truncate(0)
         self.context.n_columns = self.context.n_labels = 0
+        return 0
+
+    cdef void _forget_read(self) noexcept:
+        """Read all rows anew: their columns may be others."""
+        self.features.forget_read()
         self._own_was_last = False
         self._version += 1
-        return 0
 
     cdef void release_own(self) noexcept:
         """Keep no room for a row between batches: models may be many. Those of ensembles are not.

@@ -345,6 +345,9 @@ cdef class LabelTree(Tree):
 
     cdef int bind(self, Context context) except -1:
         Tree.bind(self, context)
+        # what was taken before is the model's from now on, as that of a copy is
+        self.nodes = <Node*> counted(self.nodes, self.capacity * sizeof(Node))
+        self.links.own()
         if self.whole is not None:
             self.whole.bind(context)
         return 0

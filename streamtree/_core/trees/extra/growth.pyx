@@ -147,9 +147,12 @@ cdef class Growth:
         return 0
 
     cdef void _measure(self) noexcept nogil:
-        """See what the tree has taken: with twice as many rows in a node, half as much."""
-        cdef double taken = self.shadow.n_bytes()
-        cdef double least = self.appetite * self.n / (self.shadow.limit * GROWN_SHARE)
+        """See what the tree has taken: with twice as many rows in a node, half as much.
+
+        Where there was no room at all, only all of the rows were enough.
+        """
+        cdef double taken = self.shadow.n_bytes(), room = self.shadow.limit * GROWN_SHARE
+        cdef double least = min(self.appetite * self.n / max(room, 1.0), <double> self.n)
         self.appetite = max(least, LEAST_SPLIT) * taken / self.n
 
     cdef bint _is_decided(self) noexcept nogil:
