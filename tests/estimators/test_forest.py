@@ -427,7 +427,8 @@ def test_another_bound_is_shared_out_before_the_next_row():
     forest.learn_many(X[1499:], y[1499:])
     # more is taken than may be: nobody is to take more
     shares = forest.snapshot()["tree"]["shares"]
-    assert shares.tolist() == pytest.approx(np.divide(taken, sum(taken)).tolist())
+    assert sum(taken) > forest._core.tree.bytes
+    assert (shares * forest._core.tree.bytes <= taken).all()
 
 
 @forests

@@ -16,8 +16,11 @@ from streamtree._core.stream.window import check_window
 
 
 cdef enum:
-    # one of so many trees may grow at a time
+    # one of so many trees may grow at a time; where trees may take fewer bytes for every row of the
+    # window than most need, more of them for nodes is worth more than trees that are grown sooner
     GROWING_PARTS = 3
+    FEW_GROWING_PARTS = 10
+    BYTES_A_ROW = 64
     # trees that a row is followed down at a time
     SIDE_BY_SIDE = 16
 
@@ -98,12 +101,14 @@ cdef class ExtraTrees(MeanPool):
 
         No member is looked at without need: threads would wait for each other's memory.
         """
-        cdef Py_ssize_t m, most_growing = (self.n_members + GROWING_PARTS - 1) // GROWING_PARTS
-        cdef Py_ssize_t n_growing = 0
+        cdef Py_ssize_t m, n = max(self.n_members, 1), n_growing = 0
+        cdef Py_ssize_t most_growing = (n + GROWING_PARTS - 1) // GROWING_PARTS
         cdef bint may_begin
-        cdef size_t each = bytes_of_each(
-            left_of(bytes_allowed(), self.window.n_bytes()), max(self.n_members, 1), most_growing
-        )
+        cdef size_t left = left_of(bytes_allowed(), self.window.n_bytes())
+        cdef size_t each = bytes_of_each(left, n, most_growing)
+        if each < <size_t> self.window.n_rows() * BYTES_A_ROW:
+            most_growing = (n + FEW_GROWING_PARTS - 1) // FEW_GROWING_PARTS
+            each = bytes_of_each(left, n, most_growing)
         if each == self.each and self.window.size < self.next_growth:
             return
         self.each, self.next_growth = each, INT64_MAX

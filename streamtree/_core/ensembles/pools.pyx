@@ -61,6 +61,8 @@ cdef enum:
 
 # added to what a member has to say, when those that are short of memory are to get more
 cdef double LEAST_WORTH = 0.25
+# of what it takes, a member that is short of memory keeps so much where it grows anew
+cdef double KEPT_OF_WINDOWS = 0.75
 # a probability nearer to 0 or 1 counts as this far
 cdef double LEAST_ODDS = 1e-12
 # A member rests when the log losses of about the last 1,000 rows would be more by a smaller part
@@ -91,7 +93,7 @@ cdef class _Pool(Ensemble):
 
     cdef double* says           # by member: its exponent, or its weight
     cdef list shares_now        # of the members in what all may take
-    cdef object bytes           # that all may take; None: there is no bound
+    cdef readonly object bytes  # that all may take; None: there is no bound
     cdef int64_t rows           # learned
     cdef int64_t next_sharing   # the number of rows at which memory is shared out anew
 
@@ -142,49 +144,68 @@ cdef class _Pool(Ensemble):
         return Ensemble.begin(self, row, example, scratch, is_shared)
 
     cdef int _share_out(self) except -1:
-        """Let members that are short of memory have what the others do not need, more to those that
-        have more to say.
+        """Let members that are short of memory have what the others do not need, by what they have
+        to say.
 
-        No share is less than what its member takes, unless all take more than they may; the parts
-        of members in that share follow when these share it out themselves.
+        They keep what they take, but for those that can give some of it back: at once, or, where
+        they have a window, when they grow anew. Until then it is not free for others. The parts of
+        members in a share follow when these share it out themselves.
         """
         cdef Py_ssize_t m
-        cdef double left, spare, worth
+        cdef double left, spare, worth, more, late
         if self.bytes is None:
             return 0
+        members = range(self.n_members)
         takes = [taken / <double> self.bytes for taken in self.taken]
-        most = [
-            taken * (HEADROOM_OF_WINDOWS if self.member(m).has_window else HEADROOM)
-            for m, taken in enumerate(takes)
+        wants = [
+            takes[m] * (HEADROOM_OF_WINDOWS if self.member(m).has_window else HEADROOM)
+            for m in members
         ]
         short = [
             not self.member(m).is_light
-            and (self.ledger(m).was_refused or most[m] > self.shares_now[m])
-            for m in range(self.n_members)
+            and (self.ledger(m).was_refused or wants[m] > self.shares_now[m])
+            for m in members
         ]
         if not any(short):
             return 0
-        kept = [
-            takes[m] if short[m] else max(most[m], min(first, 1.0 / LEAST_KEPT))
-            for m, first in enumerate(self.first_shares())
+        # what is given back at once is shared out anew, to a member that has enough as well
+        shared = [short[m] or self.member(m).gives_back for m in members]
+        first_shares = self.first_shares()
+        # the least that a member is to have
+        least = [
+            0.0 if self.member(m).gives_back
+            else takes[m] * (KEPT_OF_WINDOWS if short[m] and self.member(m).has_window else 1.0)
+            for m in members
         ]
-        left, spare = 1.0 - sum(kept), sum(kept) - sum(takes)
+        kept = [
+            least[m] if shared[m] else max(wants[m], min(first_shares[m], 1.0 / LEAST_KEPT))
+            for m in members
+        ]
+        left, spare = 1.0 - sum(kept), sum(kept) - sum(least)
         if left < -spare:
             # more is taken than may be
-            kept = [taken / sum(takes) for taken in takes]
+            kept = [part / sum(least) for part in least]
             left = 0.0
         elif left < 0.0:
             kept = [
-                taken + (1.0 + left / spare) * (part - taken) for taken, part in zip(takes, kept)
+                part + (1.0 + left / spare) * (most - part) for part, most in zip(least, kept)
             ]
             left = 0.0
-        worths = [
-            is_short * (LEAST_WORTH + max(self.says[m], 0.0))
-            for m, is_short in enumerate(short)
-        ]
+        worths = [shared[m] * (LEAST_WORTH + max(self.says[m], 0.0)) for m in members]
+        for m in members:
+            # no more than it wants, unless it is short
+            if shared[m] and not short[m] and left * worths[m] > wants[m] * sum(worths):
+                kept[m], worths[m] = wants[m], 0.0
+                left -= wants[m]
         worth = sum(worths)
-        self.shares_now = [part + left * more / worth for part, more in zip(kept, worths)]
-        for m in range(self.n_members):
+        shares = [kept[m] + left * worths[m] / worth for m in members]
+        late = sum([max(takes[m] - shares[m], 0.0) * self.member(m).has_window for m in members])
+        more = sum([shared[m] * max(shares[m] - takes[m], 0.0) for m in members])
+        self.shares_now = [
+            takes[m] + (shares[m] - takes[m]) * max(1.0 - late / more, 0.0)
+            if shared[m] and shares[m] > takes[m] else shares[m] for m in members
+        ]
+        for m in members:
             self.ledger(m).was_refused = False
         return self.bound(self.bytes)
 

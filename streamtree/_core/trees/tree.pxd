@@ -17,6 +17,7 @@ cdef class Tree:
     cdef size_t memo_place_size     # besides, of every class
     cdef readonly bint is_judged    # it learns from what it predicted, too: see `judge`
     cdef readonly bint has_window   # it learns from rows that it keeps
+    cdef readonly bint gives_back   # where it may take less, it takes less at once
     cdef readonly bint is_light     # it takes next to no time and memory
     cdef bint rests                 # it is not to learn for some rows, see `rest`
     cdef readonly bint has_leaf_models      # what a leaf says may depend on the row

@@ -20,12 +20,13 @@ cdef enum:
     FIRST_SLOTS = 1024
     # where memory is short
     LEAST_SLOTS = 64
-    # the table is laid anew, so many times as large, when three of four slots are taken
+    # the table is laid anew, so many times as large, when three of four slots are taken; where
+    # there is no room for that, twice as large
     GROWTH = 4
     # bytes that it takes at most
     MOST_BYTES = 4194304
-    # one part of so many of what the model may take
-    PART = 2
+    # and parts of 8 of what the model may take: more than what it may grow to
+    PARTS = 5
 
 cdef struct RecordState:
     int32_t slot
@@ -105,14 +106,20 @@ cdef class ContextCounts:
         Returns 1 if records lie elsewhere now.
         """
         cdef int32_t n_places = max(places_of(n_labels), self.n_places)
-        cdef int32_t n_slots = max(self.n_slots, <int32_t> FIRST_SLOTS)
+        cdef int32_t n_slots = self.n_slots if self.n_slots else FIRST_SLOTS
+        cdef int32_t most_slots = FIRST_SLOTS, times = GROWTH
         cdef size_t size = size_of(n_places), most = min(
-            bytes_allowed() // PART, <size_t> MOST_BYTES
+            bytes_allowed() // 8 * PARTS, <size_t> MOST_BYTES
         )
-        if 4 * (self.n_used + n_more) > 3 * n_slots and (
-            n_slots * GROWTH * size <= most and may_grow(n_slots * GROWTH * size)
-        ):
-            n_slots *= GROWTH
+        if self.n_slots and 4 * (self.n_used + n_more) > 3 * n_slots:
+            # as far as a table that grows without a bound
+            while most_slots * GROWTH * size <= MOST_BYTES:
+                most_slots *= GROWTH
+            while times > 1 and not (
+                n_slots * times <= most_slots and may_grow(n_slots * times * size)
+            ):
+                times //= 2
+            n_slots *= times
         while n_slots > LEAST_SLOTS and n_slots * size > most:
             n_slots //= 2
         if n_slots == self.n_slots and n_places == self.n_places:

@@ -68,6 +68,7 @@ cdef class ContextTree(Tree):
 
     def __cinit__(self):
         self.views = LISTED | TABLE
+        self.gives_back = True
         self.memo_size = sizeof(Mixed)
         self.memo_place_size = MOST_CONTEXTS * SPEEDS * sizeof(float)
         self.fields = ContextFields()
