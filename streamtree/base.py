@@ -295,7 +295,10 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         """
         return dict(self._core.snapshot())
 
-    def save(self, path: str | os.PathLike[str], *, position: int | None = None) -> None:
+    def save(
+        self, path: str | os.PathLike[str], *, position: int | None = None,
+        notes: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
         """Write the model to a file, from which `streamtree.load` makes it again.
 
         The file takes the place of an older one as a whole, once it is on the disk; on any error
@@ -308,13 +311,16 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         position
             The number of examples behind the model, for a loop that goes on later; see
             `streamtree.checkpoint`.
+        notes
+            Anything JSON can say that is to be kept beside the model, by name;
+            `streamtree.serialization.load_at` reads it.
 
         Raises
         ------
         TypeError
             If a feature, a label or a parameter is of a type that a file cannot keep: other than
             str, int, float, bool, None, a numpy number, a date or time without a named
-            zone, or a tuple of these. Nothing is written.
+            zone, or a tuple of these; or JSON cannot say the notes. Nothing is written.
         StateError
             If the state contradicts itself, so that `load` would refuse it; that would be an error
             in this package. Nothing is written.
@@ -327,7 +333,7 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         modelfile.check_names(state)
         # what `load` would refuse must not take the place of a good file
         self._new_core().check_state(state)
-        modelfile.write(path, *parts)
+        modelfile.write(path, *parts, notes)
 
     def _file_parts(
         self, position: int | None

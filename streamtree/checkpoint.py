@@ -6,7 +6,7 @@ import contextlib
 import os
 import time
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from streamtree.base import StreamModel
 from streamtree.modelfile import is_temporary
@@ -89,7 +89,7 @@ class Checkpoint:
         """
         saved, position = model, 0
         if self.path.exists():
-            loaded, at = load_at(self.path)
+            loaded, at, _ = load_at(self.path)
             _check_same(loaded, model, self.path)
             saved, position = loaded, at or 0
         # a process that was killed while it wrote has left an unfinished file, beside the real one
@@ -101,22 +101,27 @@ class Checkpoint:
         self._position, self._time = position, time.monotonic()
         return saved, position
 
-    def update(self, model: StreamModel, position: int) -> bool:
+    def update(
+        self, model: StreamModel, position: int, *, notes: dict[str, Any] | None = None
+    ) -> bool:
         """Save if it is time to; returns whether it was.
 
         Call it after every example or batch. `position` is the number of examples of the stream
-        that are behind the model.
+        that are behind the model, `notes` what else is to be kept in the file, see `save` of a
+        model.
         """
         is_due = self.examples is not None and position - self._position >= self.examples
         if not is_due and self.seconds is not None:
             is_due = time.monotonic() - self._time >= self.seconds
         if is_due:
-            self.save(model, position)
+            self.save(model, position, notes=notes)
         return is_due
 
-    def save(self, model: StreamModel, position: int) -> None:
+    def save(
+        self, model: StreamModel, position: int, *, notes: dict[str, Any] | None = None
+    ) -> None:
         """Save now, at the end of a stream say."""
-        model.save(self.path, position=position)
+        model.save(self.path, position=position, notes=notes)
         self._position, self._time = position, time.monotonic()
 
 

@@ -735,7 +735,7 @@ def _target_as_learned(model: StreamModel, target: Target | Targets) -> Target |
 
 def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int, set[str]]:
     """The model in the file, its position, and the columns that are categories to it."""
-    found, _ = load_at(checkpoint.path)
+    found, _, _ = load_at(checkpoint.path)
     wanted = found.clone()
     if options["model"] or options["parameters"]:
         task = _task_of(found)
@@ -771,7 +771,7 @@ def known_columns(model: StreamModel) -> tuple[set[Any], set[str]]:
 @with_options(READING)
 def predict(model: str, data: str, **options: Any) -> None:
     """Predict the rows of DATA with a model, one line a row, to standard output."""
-    loaded, _ = load_at(model)
+    loaded, _, _ = load_at(model)
     if options["proba"] and not isinstance(loaded, StreamClassifier):
         raise click.UsageError(f"{type(loaded).__name__} predicts numbers: it has no probabilities")
     known, nominal = known_columns(loaded)
@@ -848,7 +848,7 @@ def _predictions(model: Any, chunk: Chunk, proba: bool) -> dict[Any, list[Any]]:
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON, with the tree.")
 def inspect(model: str, **options: Any) -> None:
     """Look into a model file."""
-    loaded, position = load_at(model)
+    loaded, position, _ = load_at(model)
     if options["member"]:
         loaded = _member(loaded, options["member"])
     if options["draw"]:

@@ -258,6 +258,18 @@ def check_names(state: dict[str, Any]) -> None:
                 raise TypeError(f"{kind} {name!r}: a model file cannot keep NaN as a name")
 
 
+def check_notes(notes: Any) -> None:
+    """Raise for notes that JSON cannot say."""
+    if notes is None:
+        return
+    if type(notes) is not dict:
+        raise TypeError(f"notes must be a dict, got {reprlib.repr(notes)}")
+    try:
+        json.dumps(notes, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"notes: a model file keeps what JSON can say: {error}") from error
+
+
 # -------------------------------------------------------------------------------- files
 
 
@@ -267,11 +279,14 @@ def write(
     parameters: dict[str, Any],
     state: dict[str, Any],
     position: int | None = None,
+    notes: dict[str, Any] | None = None,
 ) -> None:
     """Write a model; the file is either whole in its place or, on any error, as it was.
 
-    Raises TypeError, before anything is written, where a name, label or parameter cannot be kept.
+    Raises TypeError, before anything is written, where a name, label, parameter or note cannot be
+    kept.
     """
+    check_notes(notes)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
 
     def keep(name: str, array: Any) -> str:
@@ -279,6 +294,8 @@ def write(
         return name
 
     header = _header(kind, parameters, state, position, keep)
+    if notes is not None:
+        header["notes"] = notes
     header["arrays"] = {}
     with _replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
@@ -453,6 +470,7 @@ def _check_header(header: Any, arrays: type = dict) -> None:
     position = header.get("position")
     if position is not None and (type(position) is not int or position < 0):
         raise ModelFileError("its position is not a number of examples")
+    check_notes(header.get("notes"))
 
 
 def _read_array(source: IO[bytes], size: int, entry: Any, in_pieces: bool) -> Any:

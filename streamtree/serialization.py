@@ -71,12 +71,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     return load_at(path)[0]
 
 
-def load_at(path: str | os.PathLike[str]) -> tuple[Any, int | None]:
-    """As `load`, with the position in the stream, None if none was saved."""
+def load_at(path: str | os.PathLike[str]) -> tuple[Any, int | None, dict[str, Any] | None]:
+    """As `load`, with the position in the stream and the notes, None where none were saved."""
     header = modelfile.read(path)
     # checks and core may find anything in a file whose checksums were made to fit
     with modelfile.refusing(path):
-        return _restored(header), header["position"]
+        return _restored(header), header["position"], header.get("notes")
 
 
 def to_bytes(model: StreamModel, *, position: int | None = None, key: bytes = b"") -> bytes:

@@ -20,6 +20,7 @@ from streamtree import (
     NonGreedyTreeClassifier,
 )
 from streamtree.checkpoint import Checkpoint
+from streamtree.serialization import load_at
 
 
 @pytest.fixture
@@ -82,6 +83,17 @@ def test_a_checkpoint_is_a_model_file(path):
     assert pickle.dumps(streamtree.load(path)) == pickle.dumps(model)
     model.save(path)
     assert Checkpoint(path, examples=1).resume(LOMTreeClassifier())[1] == 0
+
+
+def test_notes_are_kept_beside_the_model(path):
+    model, checkpoint = LOMTreeClassifier(), Checkpoint(path, examples=10)
+    checkpoint.save(model, 1, notes={"seen": ["a", 1.5, None]})
+    assert load_at(path)[1:] == (1, {"seen": ["a", 1.5, None]})
+    assert not checkpoint.update(model, 10, notes={})
+    assert checkpoint.update(model, 11, notes={"seen": []})
+    assert load_at(path)[1:] == (11, {"seen": []})
+    checkpoint.save(model, 12)
+    assert load_at(path)[1:] == (12, None)
 
 
 def test_another_model_or_a_damaged_file_is_not_taken(path):

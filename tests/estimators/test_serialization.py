@@ -44,7 +44,7 @@ from streamtree import (
     modelfile,
 )
 from streamtree._core.store.state import StateError
-from streamtree.serialization import from_bytes, to_bytes
+from streamtree.serialization import from_bytes, load_at, to_bytes
 
 GOLDEN = Path(make_golden.__file__).parent
 
@@ -309,6 +309,23 @@ def test_newer_formats_say_who_wrote_them(path):
     altered(path, lambda header, _: header.update(format_version=2, streamtree_version="9.1"))
     with pytest.raises(ModelFileError, match=r"format 2, written by streamtree '9\.1'"):
         streamtree.load(path)
+
+
+def test_notes_come_back_and_are_an_object(path):
+    notes = {"text": "é\ud800", "list": [1, 0.5, None, True, {"more": {}}]}
+    saved(path).save(path, notes=notes)
+    assert load_at(path)[1:] == (None, notes)
+    for bad in ([], "text", 1, {"a": math.inf}):
+        altered(path, lambda header, _, bad=bad: header.update(notes=bad))
+        with pytest.raises(ModelFileError, match="notes"):
+            streamtree.load(path)
+    altered(path, lambda header, _: header.update(notes=None))
+    assert load_at(path)[2] is None
+    before = path.read_bytes()
+    for bad in ([], "text", {"a": {1}}, {"a": math.nan}, {("a",): 1}):
+        with pytest.raises(TypeError, match="notes"):
+            ModelTreeClassifier().save(path, notes=bad)
+    assert path.read_bytes() == before
 
 
 def test_unknown_classes_and_parameters(path):
