@@ -10,14 +10,16 @@ from __future__ import annotations
 import contextlib
 import csv
 import difflib
-import gzip
+import functools
+import hashlib
+import importlib
 import io
 import json
+import math
 import os
 import re
 import select
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -27,16 +29,23 @@ import polars as pl
 
 from streamtree._core.stream.features import category_text
 
-__all__ = ["Chunk", "DataError", "Reader", "Reading", "Target", "Targets", "advice"]
+__all__ = ["Chunk", "DataError", "Reader", "Reading", "Target", "Targets", "advice", "digest"]
 
 BLOCK_BYTES = 1 << 22  # some 20,000 rows of ten numbers: larger ones read no faster
 BLOCK_ROWS = 50_000
 PIPE_SECONDS = 0.005  # to wait for more: pipes hold 64 kB, and blocks so small read slowly
 LONGEST_LINE = 1 << 26
-MOST_WHOLE_NUMBERS = 50  # different ones in the first chunk, before a target is taken for an amount
+TELLING_ROWS = 1000  # of a target, which tell the task
+MOST_WHOLE_NUMBERS = 50  # different ones among them, before a target is taken for an amount
+HEAD_ROWS = 100  # by which a file is known
+HEAD_BYTES = 1024  # of a text, without a zero
 SEPARATORS = ",;\t|"
-GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+ZSTD, PARQUET = b"\x28\xb5\x2f\xfd", b"PAR1"
+PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "lzma"}
 DAY = 86_400.0
+BLANK_LINES = re.compile(rb"\A(?:[ \t]*\r?\n)+")
+STRAY_QUOTE = "a quote within a field: write the whole field in quotes, and its own twice"
+LONE_CR = r"lines end with \r alone: replace it, with tr '\r' '\n' say"
 ISO = r"^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:[.]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?$"
 
 
@@ -60,10 +69,10 @@ class Reading:
         The columns to predict, none if there are none.
     drop, nominal
         Columns to leave out, and those to take as categories though they look like numbers.
-    learned_nominal
-        Further ones of these, which need not be there: those that a model knows as such.
     dates
         Columns with dates and times, with their format as in `strptime`.
+    learned_nominal, learned_dates
+        Further ones of these, which need not be there: those that a model knows as such.
     missing
         Cells that stand for a missing value, besides the empty one.
 
@@ -77,6 +86,7 @@ class Reading:
     nominal: frozenset[str] = frozenset()
     learned_nominal: frozenset[str] = frozenset()
     dates: dict[str, str] = field(default_factory=dict)
+    learned_dates: dict[str, str] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
 
 
@@ -112,6 +122,13 @@ class Chunk:
         """The rows as dicts."""
         return self.X if isinstance(self.X, list) else list(self.X.iter_rows(named=True))
 
+    def first_infinite(self) -> int | None:
+        """The first row with an infinite value, None if there is none."""
+        for i, row in enumerate(self.dicts()):
+            if any(isinstance(value, float) and math.isinf(value) for value in row.values()):
+                return i
+        return None
+
 
 def advice(name: str, known: Iterable[str]) -> str:
     """What to say of a name that is not known: one like it, or what there is."""
@@ -121,6 +138,15 @@ def advice(name: str, known: Iterable[str]) -> str:
         return f"did you mean {' or '.join(repr(lowered[each]) for each in close)}?"
     shown = ", ".join(repr(each) for each in list(lowered.values())[:10])
     return f"there are {shown}{' and more' if len(lowered) > 10 else ''}"
+
+
+def digest(rows: Iterable[dict[str, Any]]) -> str:
+    """Of the content of rows, see `Reader.head`."""
+    cells = [
+        sorted((name, value) for name, value in row.items() if value is not None and value == value)
+        for row in rows
+    ]
+    return hashlib.sha256(ascii(cells).encode()).hexdigest()
 
 
 class Reader:
@@ -138,12 +164,20 @@ class Reader:
     DataError
         When it is iterated: if the source cannot be read, or a row is not like the others.
 
+    Attributes
+    ----------
+    head
+        The first rows of those read so far, at most 100, with all columns as they are in the file:
+        what becomes of them is up to options.
+
     """
 
     def __init__(self, source: str, how: Reading) -> None:
         self.name = "standard input" if source == "-" else source
         self.how = how
+        self.head: list[dict[str, Any]] = []
         self._nominal = how.nominal | how.learned_nominal
+        self._dates_of = {**how.learned_dates, **how.dates}
         self.n_bytes: int | None = None
         self._source = source
         self._raw: Any = None
@@ -164,9 +198,11 @@ class Reader:
                 yield chunk
         except OSError as error:
             raise DataError(f"cannot read {self.name}: {error.strerror or error}") from error
-        except (EOFError, zlib.error, pl.exceptions.PolarsError) as error:
+        except (EOFError, pl.exceptions.PolarsError) as error:
             reason = str(error).partition("\n")[0]
             raise DataError(f"cannot read {self.name}, it may be damaged: {reason}") from error
+        except csv.Error as error:
+            raise DataError(f"{self.name} is no CSV: {error}") from error
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{self.name} is not text in UTF-8 ({error.reason}): convert it with iconv"
@@ -186,8 +222,12 @@ class Reader:
     def _from(self, stream: Any, file: IO[bytes] | None) -> Iterator[Chunk]:
         with stream:
             packed = _unpacked(stream, self.name)
-            is_pipe = packed is stream and file is None
-            read = (lambda most: _available(stream, most)) if is_pipe else packed.read
+            if packed is not stream:
+                read = _reading(packed)
+            elif file is None:
+                read = functools.partial(_available, stream)
+            else:
+                read = stream.read
             kind = self.how.format
             if kind == "parquet" or (kind is None and stream.peek(4)[:4] == PARQUET):
                 yield from self._parquet(packed if file is None else self._source)
@@ -197,8 +237,15 @@ class Reader:
             first = read(BLOCK_BYTES).removeprefix(b"\xef\xbb\xbf")
             if first[:2] in (b"\xff\xfe", b"\xfe\xff"):
                 raise DataError(f"{self.name} is UTF-16: convert it to UTF-8 with iconv")
+            if b"\0" in first[:HEAD_BYTES]:
+                raise DataError(
+                    f"{self.name} is no text: CSV and JSON lines are read, plain or compressed by "
+                    "gzip, bz2, xz or zstd, and Parquet"
+                )
             if kind is None:
                 kind = "jsonl" if first.lstrip()[:1] == b"{" else "csv"
+            if kind == "csv" and b"\r" in first[:-1] and b"\n" not in first:
+                raise DataError(f"{self.name}: {LONE_CR}")
             blocks = _whole_lines(first, read, kind == "csv", self.name)
             yield from self._csv(blocks) if kind == "csv" else self._json(blocks)
 
@@ -207,6 +254,12 @@ class Reader:
     def _csv(self, blocks: Iterator[bytes]) -> Iterator[Chunk]:
         names, separator, line = list(self.how.header or []), self.how.delimiter, 1
         for block in blocks:
+            if separator is None or not names:
+                rest = BLANK_LINES.sub(b"", block)
+                line += block.count(b"\n", 0, len(block) - len(rest))
+                block = rest
+                if not block:
+                    continue
             n_lines = block.count(b"\n")
             if not names:
                 end = _end_of_line(block, True, first=True)
@@ -217,31 +270,36 @@ class Reader:
                 block, line, n_lines = block[end:], line + 1, n_lines - 1
             separator = separator or max(SEPARATORS, key=block.partition(b"\n")[0].decode().count)
             self._check_names(names)
-            if block[:1] in b"\r\n" or b"\n\n" in block or b"\n\r\n" in block:
-                block = re.sub(rb"(?m)^\r?\n", b"", block)
-            if block:
-                yield self._typed(self._text_frame(block, names, separator, line), separator)
+            frame = self._text_frame(block, names, separator, line)
+            if frame is not None:
+                yield self._typed(frame, separator)
             line += n_lines
 
     def _text_frame(self, block: bytes, names: list[str], separator: str, line: int) -> Any:
         """A block as a frame of strings; raises where a row has more or fewer fields."""
-        quoted = b'"' in block
+        rows = block
+        if rows[:1] in b"\r\n" or b"\n\n" in rows or b"\n\r\n" in rows:
+            rows = re.sub(rb"(?m)^\r?\n", b"", rows)
+        if not rows:
+            return None
+        quoted = b'"' in rows
         frame = None
         try:
             frame = pl.read_csv(
-                io.BytesIO(block), has_header=False, new_columns=names, separator=separator,
+                io.BytesIO(rows), has_header=False, new_columns=names, separator=separator,
                 schema={name: pl.String for name in names}, infer_schema=False,
                 null_values=sorted(self.how.missing),
             )
         except pl.exceptions.PolarsError as error:
             _find_bad_row(block, names, separator, line, self.name)
+            _find_stray_mark(block, separator, line, self.name)
             reason = str(error).partition("\n")[0]
             raise DataError(f"{self.name}, after line {line}: {reason}") from error
         if quoted:
             # polars fills short rows up with nulls
             suspicious = frame.get_column(names[-1]).null_count() > 0
         else:
-            fields = block.count(separator.encode()) + block.count(b"\n")
+            fields = rows.count(separator.encode()) + rows.count(b"\n")
             suspicious = fields != len(names) * len(frame)
         if suspicious:
             _find_bad_row(block, names, separator, line, self.name)
@@ -252,7 +310,7 @@ class Reader:
         twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
         if twice is not None:
             raise DataError(f"{self.name} has two columns with the name {twice!r}")
-        for name in [*how.targets, *how.nominal, *how.dates]:
+        for name in [*how.targets, *how.nominal, *how.dates, *how.drop]:
             if name not in names:
                 hint = "" if how.header else "; if it has no header line, give one with --header"
                 raise DataError(f"{self.name} has no column {name!r}: {advice(name, names)}{hint}")
@@ -275,11 +333,12 @@ class Reader:
         Strings of a CSV may be numbers; without a separator they are not.
         """
         how = self.how
+        self.head += frame.head(HEAD_ROWS - len(self.head)).to_dicts()
         y = {name: _text(frame.get_column(name), how.missing) for name in how.targets}
         features = frame.drop([*how.drop, *how.targets], strict=False)
         plain = features.select(
             name for name, kind in features.schema.items()
-            if kind == pl.String and name not in self._nominal and name not in how.dates
+            if kind == pl.String and name not in self._nominal and name not in self._dates_of
         )
         # most columns of most files are numbers: they are looked at once
         is_csv = pl.lit(separator is not None)
@@ -302,7 +361,7 @@ class Reader:
                     column = column.fill_nan(None) if column.dtype.is_float() else column
                     column = column.map_elements(category_text, pl.String)
                 cells[name] = _text(column.cast(pl.String), how.missing)
-            elif name in how.dates or column.dtype in (pl.Date, pl.Datetime):
+            elif name in self._dates_of or column.dtype in (pl.Date, pl.Datetime):
                 cells |= self._dates(name, column)
             elif column.dtype.is_numeric() or column.dtype == pl.Boolean:
                 cells[name] = column
@@ -324,9 +383,9 @@ class Reader:
         return Chunk(rows, y, 0)
 
     def _dates(self, name: str, column: Any) -> dict[str, Any]:
-        if column.dtype == pl.String and name in self.how.dates:
+        if column.dtype == pl.String and name in self._dates_of:
             text = _text(column, self.how.missing)
-            pattern = self.how.dates[name]
+            pattern = self._dates_of[name]
             times = pl.Series(name, [self._time(name, cell, pattern) for cell in text])
             return _parts(name, times.cast(pl.Datetime("us")), "%H" in pattern or "%I" in pattern)
         has_clock = column.dtype != pl.Date
@@ -362,9 +421,11 @@ class Reader:
                     raise DataError(f"{self.name}, line {line} is not JSON: {error}") from None
                 if type(row) is not dict:
                     raise DataError(f"{self.name}, line {line} is no object with names and values")
+                if len(self.head) < HEAD_ROWS:
+                    self.head.append({**row})
+                if not seen and not row.keys() >= y.keys():
+                    self._check_names(list(row))
                 for name, cells in y.items():
-                    if name not in row and not seen:
-                        self._check_names(list(row))
                     cells.append(row.pop(name, None))
                 rows.append(self._row(row, line))
                 seen.update(row)
@@ -390,8 +451,8 @@ class Reader:
                 cells[name] = category_text(value)
             elif not isinstance(value, str):
                 cells[name] = value
-            elif name in how.dates:
-                pattern = how.dates[name]
+            elif name in self._dates_of:
+                pattern = self._dates_of[name]
                 when = self._time(name, value, pattern)
                 cells |= _date_numbers(name, when, "%H" in pattern or "%I" in pattern)
             elif (found := re.match(ISO, value)) and (when := _iso_time(found)):
@@ -430,11 +491,17 @@ class Target:
         """The labels of a chunk as a list, or its numbers as an array."""
         y = chunk.y[self.name]
         series = pl.Series(y, strict=False, dtype=None) if isinstance(y, list) else y
+        if series.dtype.is_nested() or series.dtype == pl.Binary:
+            raise DataError(
+                f"{source}: the target {self.name!r} holds {series.dtype}, no number or text"
+            )
+        if series.dtype.is_float():
+            series = series.fill_nan(None)
         if series.null_count():
             row = chunk.start + int(series.is_null().arg_max() or 0) + 1
             raise DataError(f"{source}, row {row}: the target {self.name!r} is empty")
         if self.task is None:
-            self.task = _task_of(series)
+            self.task = self._task_of(series[:TELLING_ROWS], f"{source}, row", chunk.start + 1)
         if self.task == "classification":
             return self._labels(y, series, chunk, source)
         numbers = series.cast(pl.Float64, strict=False)
@@ -446,6 +513,25 @@ class Target:
                 f"{series[row]!r}, not a number; --task classification takes it as a label"
             )
         return numbers.to_numpy()
+
+    def _task_of(self, series: Any, where: str, first: int) -> str:
+        """Of the first rows of a target, whose first has the number `first`."""
+        if series.dtype == pl.Boolean:
+            return "classification"
+        numbers = series.cast(pl.Float64, strict=False)
+        is_text = numbers.is_null()
+        known = numbers.drop_nulls().unique()
+        if len(known) <= MOST_WHOLE_NUMBERS and (known.round(0) == known).all():
+            return "classification"
+        if not is_text.any():
+            return "regression"
+        if len(known) <= series.filter(is_text).n_unique():
+            return "classification"
+        row = int(is_text.arg_max() or 0)
+        raise DataError(
+            f"{where} {first + row}: the target {self.name!r} is {series[row]!r}, where most are "
+            "numbers: mend it, or take all for labels by --task classification"
+        )
 
     def _labels(self, y: Any, series: Any, chunk: Chunk, source: str) -> list[Any]:
         if isinstance(y, list) or series.dtype != pl.String:
@@ -491,17 +577,6 @@ class Targets:
         return pl.DataFrame(numbers)
 
 
-def _task_of(series: Any) -> str:
-    if series.dtype == pl.Boolean:
-        return "classification"
-    numbers = series.cast(pl.Float64, strict=False)
-    if numbers.null_count():
-        return "classification"
-    whole = bool((numbers.round(0) == numbers).all())
-    few = numbers.n_unique() <= MOST_WHOLE_NUMBERS
-    return "classification" if whole and few else "regression"
-
-
 # ----------------------------------------------------------------------------- cells
 
 
@@ -513,6 +588,8 @@ def _cleaned(column: Any, missing: frozenset[str]) -> Any:
 
 def _text(column: Any, missing: frozenset[str]) -> Any:
     """A column of strings without blanks around them, missing ones as null; others as they are."""
+    if column.dtype in (pl.Categorical, pl.Enum):
+        column = column.cast(pl.String)
     if column.dtype != pl.String:
         return column
     return column.to_frame().select(_cleaned(pl.all(), missing)).to_series()
@@ -601,10 +678,11 @@ def _available(stream: Any, most: int) -> bytes:
 
 def _unpacked(stream: Any, name: str) -> Any:
     """The stream, decompressed if its first bytes say so."""
-    magic = stream.peek(4)[:4]
-    if magic[:2] == GZIP:
-        return gzip.GzipFile(fileobj=stream)
-    if magic != ZSTD:
+    magic = stream.peek(6)[:6]
+    for start, module in PACKED.items():
+        if magic.startswith(start):
+            return importlib.import_module(module).open(stream)
+    if not magic.startswith(ZSTD):
         return stream
     try:
         if sys.version_info >= (3, 14):
@@ -615,7 +693,21 @@ def _unpacked(stream: Any, name: str) -> Any:
         raise DataError(
             f'{name} is compressed with zstd: pip install "streamtree-learn[cli]"'
         ) from None
-    return zstd.ZstdFile(stream)
+    return zstd.open(stream)
+
+
+def _reading(packed: Any) -> Callable[[int], bytes]:
+    """`read` of a compressed stream; EOFError where it is damaged, whatever its library raises."""
+
+    def read(most: int) -> bytes:
+        try:
+            return bytes(packed.read(most))
+        except OSError:
+            raise
+        except Exception as error:
+            raise EOFError(str(error)) from error
+
+    return read
 
 
 def _end_of_line(data: bytes, has_quotes: bool, first: bool = False) -> int:
@@ -646,13 +738,27 @@ def _whole_lines(
 def _find_bad_row(
     block: bytes, names: Sequence[str], separator: str, line: int, source: str
 ) -> None:
-    """Raise for the first row of a block that has more or fewer fields than there are names."""
+    """Raise for the first row of a block that is not one of a CSV with these names."""
     reader = csv.reader(io.StringIO(block.decode(), newline=""), delimiter=separator, strict=True)
+    before = 0  # lines of the block before the row
     try:
         for row in reader:
-            if len(row) != len(names):
-                where = f"{source}, line {line + reader.line_num - 1}"
+            if row and len(row) != len(names):
+                where = f"{source}, line {line + before}"
                 raise DataError(f"{where}: expected {len(names)} fields, found {len(row)}")
+            before = reader.line_num
     except csv.Error as error:
-        where = f"{source}, line {line + reader.line_num - 1}"
-        raise DataError(f"{where}: {error}") from error
+        raise DataError(f"{source}, line {line + before}: {error}") from error
+
+
+def _find_stray_mark(block: bytes, separator: str, line: int, source: str) -> None:
+    """Raise for the first quote amid a field of a block, or the first line that ends with \\r."""
+    mark = re.escape(separator.encode())
+    field = re.compile(rb'(?:"(?:[^"]|"")*+"|[^"\r\n' + mark + rb"]*+)(?:" + mark + rb"|\r?\n)")
+    end = 0
+    while found := field.match(block, end):
+        end = found.end()
+    if end < len(block):
+        is_quote = b'"' in block[end:].partition(b"\n")[0]
+        line += block.count(b"\n", 0, end)
+        raise DataError(f"{source}, line {line}: {STRAY_QUOTE if is_quote else LONE_CR}")

@@ -162,7 +162,6 @@ def test_with_log_loss_the_answers_are_the_same(data, estimator):
 
 
 def test_the_formats_give_the_same_scores(data):
-    data = data.drop("amount")
     data.write_parquet("data.parquet")
     data.write_ndjson("data.jsonl")
     text = data.write_csv()

@@ -1,9 +1,11 @@
 """Files and pipes as chunks of rows: what a cell is, in every format and however it is cut."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import math
 import sys
 
@@ -79,7 +81,10 @@ def piped(monkeypatch):
     return give
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress], ids=["", "gzip", "zstd"])
+@pytest.mark.parametrize(
+    "pack", [bytes, gzip.compress, bz2.compress, lzma.compress, zstd.compress],
+    ids=["", "gzip", "bz2", "xz", "zstd"],
+)  # fmt: skip
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["unix", "windows"])
 def test_a_csv_by_name_or_pipe_plain_or_compressed(tmp_path, piped, pack, end):
     data = pack(b"\xef\xbb\xbf" + TABLE.replace("\n", end).encode())
@@ -116,6 +121,47 @@ def test_the_cut_into_chunks_changes_no_row(tmp_path, monkeypatch, size):
     assert len(chunks) > 1
     assert [chunk.start for chunk in chunks] == np.cumsum([0, *map(len, chunks)])[:-1].tolist()
     assert_rows(rows_of(path, targets=["y"]), expected)
+
+
+@pytest.mark.parametrize("size", [3, 10**6])
+@pytest.mark.parametrize("how", [{}, {"header": ["a", "b"]}])
+def test_blank_lines_before_the_first_are_skipped(tmp_path, monkeypatch, size, how):
+    monkeypatch.setattr(reading, "BLOCK_BYTES", size)
+    path = tmp_path / "data.csv"
+    path.write_text("\n\r\n  \n" + "a;b\n" * (not how) + "1;x\n")
+    assert_rows(rows_of(path, **how), [{"a": 1.0, "b": "x"}])
+    path.write_text("\n\n" + "a;b\n" * (not how) + "\n1;x\n\n2\n")
+    with pytest.raises(DataError, match=f"line {7 - bool(how)}: expected 2 fields, found 1"):
+        rows_of(path, **how)
+
+
+def head_of(path, **how):
+    reader = Reader(str(path), Reading(**how))
+    for _ in reader:
+        pass
+    return reader.head
+
+
+def test_the_head_is_the_content_of_the_first_rows(tmp_path, monkeypatch):
+    path = tmp_path / "data"
+    path.write_text(TABLE)
+    known = reading.digest(head_of(path))
+    assert known != reading.digest(head_of(path)[:3])
+    for how in ({"drop": frozenset("a")}, {"targets": ["y"]}, {"nominal": frozenset("a")}):
+        assert reading.digest(head_of(path, **how)) == known
+    path.write_bytes(gzip.compress(TABLE.replace("\n", "\r\n").encode()))
+    assert reading.digest(head_of(path)) == known
+    monkeypatch.setattr(reading, "BLOCK_BYTES", 9)
+    assert reading.digest(head_of(path)) == known
+    monkeypatch.setattr(reading, "HEAD_ROWS", 3)
+    assert len(head_of(path)) == 3
+    # an empty cell is as none, and the order of names does not matter
+    rows = [{"a": 1, "b": None}, {"a": float("nan"), "b": "é"}]
+    assert reading.digest(rows) == reading.digest([{"a": 1}, {"b": "é"}])
+    assert reading.digest([{"a": 1, "b": 2}]) == reading.digest([{"b": 2, "a": 1}])
+    for write in ("write_ndjson", "write_parquet"):
+        getattr(pl.DataFrame({"a": [1, 2, 3, 4], "y": [0, 1, 0, 1]}), write)(path)
+        assert head_of(path, targets=["y"]) == [{"a": i, "y": (i + 1) % 2} for i in (1, 2, 3)]
 
 
 def test_json_lines(tmp_path):
@@ -225,6 +271,7 @@ def test_any_table_comes_back(tmp_path_factory, table, size):
         (["0", "1", "1"], "classification", [0, 1, 1]),
         (["007", "7", "7"], "classification", ["007", "7", "7"]),
         (["a", "b", "3"], "classification", ["a", "b", "3"]),
+        (["a", "b", "0.5"], "classification", ["a", "b", "0.5"]),
         (["0.5", "1", "2"], "regression", [0.5, 1.0, 2.0]),
         ([str(i) for i in range(60)], "regression", [float(i) for i in range(60)]),
     ],
@@ -237,6 +284,45 @@ def test_the_task_is_told_from_the_target(tmp_path, cells, task, expected):
     target.read(next(iter(Reader(str(path), Reading(targets=["y"])))), "file")
     assert target.task == task
     assert labels_of(path, task="classification", nominal=True) == cells
+
+
+@pytest.mark.parametrize("row", [3, 999, 1001, 2500])
+def test_a_cell_that_is_no_number_makes_no_labels_of_numbers(tmp_path, row):
+    path = tmp_path / "data.csv"
+    cells = [str(0.1 * i) for i in range(3000)]
+    cells[row - 1] = "N/A"
+    path.write_text("x,y\n" + "".join(f"1,{cell}\n" for cell in cells))
+    with pytest.raises(DataError, match=f"row {row}: the target 'y' is 'N/A', .*--task class"):
+        labels_of(path)
+    assert labels_of(path, task="classification") == cells
+    path.write_text("".join(json.dumps({"x": 1, "y": cell}) + "\n" for cell in cells))
+    with pytest.raises(DataError, match=f"row {row}: the target 'y' is 'N/A'"):
+        labels_of(path)
+
+
+@pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["u", "v"])])
+def test_categories_of_a_parquet_target_are_text(tmp_path, kind):
+    path = tmp_path / "data.parquet"
+    pl.DataFrame({"x": [1, 2], "y": pl.Series(["u", "v"], dtype=kind)}).write_parquet(path)
+    for task in (None, "classification"):
+        assert labels_of(path, task=task) == ["u", "v"]
+    with pytest.raises(DataError, match="row 1: the target 'y' is 'u', not a number"):
+        labels_of(path, task="regression")
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        ([0.5, float("nan")], "row 2: the target 'y' is empty"),
+        ([[1], [2]], r"the target 'y' holds List\(Int64\), no number or text"),
+        ([b"1", b"2"], "the target 'y' holds Binary, no number or text"),
+    ],
+)
+@pytest.mark.parametrize("task", [None, "regression", "classification"])
+def test_what_is_no_target_is_refused(tmp_path, cells, expected, task):
+    pl.DataFrame({"x": [1, 2], "y": cells}).write_parquet(tmp_path / "data.parquet")
+    with pytest.raises(DataError, match=expected):
+        labels_of(tmp_path / "data.parquet", task=task)
 
 
 # --------------------------------------------------------------------------- errors
@@ -258,7 +344,19 @@ def test_the_task_is_told_from_the_target(tmp_path, cells, task, expected):
         ("a,b\n1,2\n".encode("utf-16"), {}, "UTF-16"),
         (gzip.compress(TABLE.encode(), mtime=0)[:-20], {}, "damaged"),
         (zstd.compress(TABLE.encode())[:-20], {}, "damaged"),
+        (lzma.compress(TABLE.encode())[:-20], {}, "damaged"),
+        (b"\xfd7zXZ\x00 is no xz", {}, "damaged"),
+        (b"\x28\xb5\x2f\xfd is no zstd", {}, "damaged"),
         (b"PAR1 is no parquet", {}, "damaged"),
+        (b"PK\x03\x04\x14\x00\x00 an archive", {}, "is no text: CSV and JSON lines are read"),
+        (b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR", {}, "is no text"),
+        (b"a,b\r1,2\r3,4\r", {}, r"lines end with \r alone"),
+        (b"a,b\n1,2\r3,4\r5,6\n", {}, r"line 2: lines end with \r alone"),
+        (b'a,b\n0,y\n\n1"2,x\n3,4\n', {}, "line 4: a quote within a field"),
+        (b'a,b\n0,"y\nz"\n5" pipe,x\n6" pipe,4\n', {}, "line 4: a quote within a field"),
+        (b'a,b\n1,"y\nz"\n"3\n4"\n', {}, "line 4: expected 2 fields, found 1"),
+        (b"a,b\n1,2\n", {"drop": frozenset("z")}, "no column 'z': there are 'a', 'b'"),
+        (b'{"a": 1, "b": 2}\n', {"targets": ["b", "c"]}, "no column 'c': there are 'a', 'b'"),
         (b'{"a": 1}\n{"a": \n', {}, "line 2 is not JSON"),
         (b'{"a": 1}\n[1]\n', {}, "line 2 is no object"),
         (b'{"a": {"b": 1}}\n', {}, "'a' is dict"),
