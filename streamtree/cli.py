@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import csv
 import functools
 import importlib.metadata
 import inspect as introspection
+import itertools
 import json
 import os
 import platform
@@ -15,10 +17,11 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import numpy as np
@@ -38,7 +41,17 @@ from streamtree.base import (
     public_estimators,
 )
 from streamtree.checkpoint import Checkpoint
-from streamtree.reading import Chunk, DataError, Reader, Reading, Target, Targets, advice
+from streamtree.reading import (
+    HEAD_ROWS,
+    Chunk,
+    DataError,
+    Reader,
+    Reading,
+    Target,
+    Targets,
+    advice,
+    digest,
+)
 from streamtree.scores import ClassScore, NumberScore, TargetsScore
 from streamtree.serialization import ModelFileError, load_at
 
@@ -60,6 +73,7 @@ DEMO_MODELS = ("ModelTreeClassifier", "tree.HoeffdingTreeClassifier")
 NEEDS_MATPLOTLIB = 'a picture needs matplotlib: pip install "streamtree-learn[cli]"'
 LINE_SECONDS = 10.0  # between two lines on progress where nobody sees a bar move
 WIDE = 400  # a table is not cut where it goes into a file
+MOST_SOURCES = 100  # that a model file knows
 EXTRAS = ("click", "polars", "rich", "matplotlib", "backports.zstd", "scikit-learn")
 EXIT_CODES = """Exit codes: 0 done, 1 the data or a model file cannot be used, 2 the command line is
 wrong, 130 stopped by Ctrl-C or SIGTERM (what was learned until then is kept)."""
@@ -82,13 +96,29 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                return super().invoke(ctx)
+        except KeyboardInterrupt:  # before the first chunk, or after the last
+            _end_stopped("stopped")
         except BrokenPipeError:
             raise
         except (DataError, ModelFileError, ImportError) as error:
             raise Failure(str(error)) from error
         except OSError as error:
             raise Failure(f"{error.filename or ''}: {error.strerror or error}") from error
+
+
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """A warning in one line, without where in the code it comes from."""
+    context = click.get_current_context(silent=True)
+    if context is None or not context.params.get("quiet"):
+        click.echo(f"streamtree-learn: warning: {' '.join(str(message).split())}", err=True)
+
+
+def _end_stopped(message: str) -> NoReturn:
+    click.echo(message, err=True)
+    sys.exit(130)
 
 
 @click.group(cls=Commands, epilog=EXIT_CODES)
@@ -171,9 +201,12 @@ def with_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[Any], Any
     return decorate
 
 
-def reading_of(options: Mapping[str, Any], learned_nominal: Iterable[str] = ()) -> Reading:
-    """How to read, by the options of a command."""
+def reading_of(
+    options: Mapping[str, Any], learned_nominal: Iterable[str] = (), notes: Notes | None = None
+) -> Reading:
+    """How to read, by the options of a command; what they leave open as a model learned it."""
     header = options["header"]
+    notes = notes or Notes()
     return Reading(
         format=options["format_"],
         delimiter=options["delimiter"],
@@ -183,8 +216,60 @@ def reading_of(options: Mapping[str, Any], learned_nominal: Iterable[str] = ()) 
         nominal=frozenset(options["nominal"]),
         learned_nominal=frozenset(learned_nominal),
         dates=options["dates"],
-        missing=frozenset(options["missing"]),
+        learned_dates=notes.dates,
+        missing=frozenset(options["missing"] or notes.missing),
     )
+
+
+# ------------------------------------------------------------------------------ notes
+
+
+@dataclass
+class Notes:
+    """What a model file says besides the model: how it was taught, and by which files.
+
+    Attributes
+    ----------
+    sources
+        The digest of the first rows of a file, how many these are, and how many rows of it were
+        learned; the last ones at the end.
+    dates, missing
+        As in `Reading`.
+    others
+        What somebody else has noted.
+
+    """
+
+    sources: list[list[Any]] = field(default_factory=list)
+    dates: dict[str, str] = field(default_factory=dict)
+    missing: list[str] = field(default_factory=list)
+    others: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of_file(cls, notes: dict[str, Any] | None, path: str) -> Notes:
+        """Those of a model file, which may come from anyone."""
+        others = {**(notes or {})}
+        try:
+            sources = [[str(d), int(n), int(rows)] for d, n, rows in others.pop("sources", [])]
+            reading = others.pop("reading", {})
+            dates = {name: str(form) for name, form in reading.get("dates", {}).items()}
+            return cls(sources, dates, list(map(str, reading.get("missing", []))), others)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{path}: its notes are of another program: {error}") from error
+
+    def begin(self, head: list[dict[str, Any]]) -> list[Any]:
+        """The source that begins with these rows, known or new; it may have grown since."""
+        digests = {n: digest(head[:n]) for _, n, _ in self.sources if n <= len(head)}
+        known = [source for source in self.sources if digests.get(source[1]) == source[0]]
+        found = max(known, key=lambda source: source[1], default=[None, 0, 0])
+        others = [source for source in self.sources if source is not found]
+        self.sources = [*others, [digest(head), len(head), found[2]]][-MOST_SOURCES:]
+        return self.sources[-1]
+
+    def to_json(self, how: Reading) -> dict[str, Any]:
+        """As a model file keeps them."""
+        reading = {"dates": {**how.learned_dates, **how.dates}, "missing": sorted(how.missing)}
+        return {**self.others, "sources": self.sources, "reading": reading}
 
 
 # ----------------------------------------------------------------------------- models
@@ -204,6 +289,8 @@ def model_class(name: str, task: str) -> type[Any]:
         return _river_class(name.removeprefix("river."), task)
     estimators = estimators_of(task)
     word = _word(name)
+    if name.lower().endswith("regressor" if task == "classification" else "classifier"):
+        word = ""  # the name says another kind than all of these
     exact = [c for k, c in estimators.items() if word in (_word(k), _word(k).removesuffix("tree"))]
     found = exact or [c for k, c in estimators.items() if word and word in _word(k)]
     if len(found) == 1:
@@ -252,13 +339,20 @@ def make_models(
         values = {name: _value(text) for name, text in given.items() if name in parameters}
         if nominal and "nominal_attributes" in parameters:
             values.setdefault("nominal_attributes", [*nominal])
-        try:
+        with _usage_errors(kind.__name__):
             model = kind(**values)
-        except (TypeError, ValueError, ImportError) as error:
-            raise click.UsageError(f"{kind.__name__}: {error}") from error
         name = kind.__name__ if issubclass(kind, StreamModel) else f"river {kind.__name__}"
         models[name] = model
     return models
+
+
+@contextlib.contextmanager
+def _usage_errors(what: str) -> Iterator[None]:
+    """What a model says of its parameters, as what is wrong with the command line."""
+    try:
+        yield
+    except (TypeError, ValueError, ImportError) as error:
+        raise click.UsageError(f"{what}: {error}") from error
 
 
 def _value(text: str) -> Any:
@@ -294,8 +388,7 @@ class Trial:
             else:
                 said, shares = model.test_then_learn_many(X, y), None
         except (TypeError, ValueError) as error:
-            where = f"rows {chunk.start + 1} to {chunk.start + len(chunk)}"
-            raise DataError(f"{source}, {where}: {self.name}: {error}") from error
+            raise _refused(chunk, source, self.name, error) from error
         self.seconds += time.perf_counter() - start
         if isinstance(self.score, NumberScore):
             self.score.update(y, np.asarray(said, dtype=np.float64))
@@ -336,6 +429,15 @@ class Trial:
         rate = self.score.n / self.seconds if self.seconds else 0.0
         size = int(self.model._raw_memory_usage)
         return {**self.score.values(), "rows_per_second": rate, "bytes": size}
+
+
+def _refused(chunk: Chunk, source: str, model: str, error: Exception) -> DataError:
+    """What a model says of a chunk that is not for it, with the row that is to blame if known."""
+    row = chunk.first_infinite()
+    where = f"rows {chunk.start + 1} to {chunk.start + len(chunk)}"
+    if row is not None:
+        where = f"row {chunk.start + row + 1}"
+    return DataError(f"{source}, {where}: {model}: {error}")
 
 
 def _table(said: Any, names: Sequence[str]) -> Any:
@@ -505,7 +607,7 @@ def evaluate(data: str | None, **options: Any) -> None:
     """Score models on a stream, each row predicted before it is learned.
 
     DATA is a CSV, JSON lines or Parquet file, or - for standard input; CSV and JSON lines may be
-    compressed by gzip or zstd. Rows are taken in their order: sorted files tell little.
+    compressed by gzip, bz2, xz or zstd. Rows are taken in their order: sorted files tell little.
     """
     names, plot = options["models"], options["plot"]
     if options["demo"]:
@@ -517,7 +619,7 @@ def evaluate(data: str | None, **options: Any) -> None:
         raise click.UsageError("which data? Give a file, - for standard input, or --demo")
     target = _target_of(options)
     if plot:
-        _check_folder(plot)
+        _check_output(plot, data)
     reader = None if options["demo"] else Reader(data, reading_of(options))
     chunks: Iterable[Chunk] = _demo_chunks() if reader is None else reader
     run = Run(
@@ -534,8 +636,7 @@ def evaluate(data: str | None, **options: Any) -> None:
             _draw(title, run, plot)
             click.echo(f"the picture is in {plot}", err=True)
     if interrupts.stopped:
-        click.echo("stopped", err=True)
-        sys.exit(130)
+        _end_stopped("stopped")
 
 
 def _demo_chunks() -> Iterator[Chunk]:
@@ -570,11 +671,13 @@ def _nominal_of(options: Mapping[str, Any]) -> list[str]:
     return [name for name in options["nominal"] if name not in options["targets"]]
 
 
-def _check_folder(path: str) -> None:
-    """Find out now, not after a long run."""
+def _check_output(path: str, source: str) -> None:
+    """Find out now, not after a long run, whether a file can be written that is not the source."""
     folder = Path(path).resolve().parent
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise click.UsageError(f"cannot write {path}: {folder} is no folder to write to")
+    if os.path.exists(path) and os.path.exists(source) and os.path.samefile(path, source):
+        raise click.UsageError(f"{path} is {source} itself, which would be lost: name another file")
 
 
 HEADS = {
@@ -670,18 +773,20 @@ def train(data: str, output: str, **options: Any) -> None:
     """Learn a stream and keep the model in a file.
 
     The file is replaced as a whole: a process that is killed at any moment leaves the last whole
-    model, and --resume goes on from there. It skips the rows of a file that were learned before;
-    what comes from standard input is all new.
+    model, and --resume goes on from there. It skips the rows of DATA that were learned before, for
+    it knows the last 100 files by their first rows; what comes from standard input is all new.
+    --rows counts the rows of DATA, with those that are skipped.
     """
     target = _target_of(options)
-    _check_folder(output)
+    _check_output(output, data)
     checkpoint = Checkpoint(output, seconds=options["every"])
-    saved, position = None, 0
+    saved, position, notes = None, 0, Notes()
     nominal: set[str] = set()
     if options["resume"] and checkpoint.path.exists():
-        saved, position, nominal = _saved(checkpoint, options)
+        saved, position, notes = _saved(checkpoint, options)
+        nominal = known_columns(saved)[1]
         target = _target_as_learned(saved, target)
-    reader = Reader(data, reading_of(options, nominal))
+    reader = Reader(data, reading_of(options, nominal, notes))
 
     def make(task: str) -> dict[str, Any]:
         if saved is not None:
@@ -691,19 +796,44 @@ def train(data: str, output: str, **options: Any) -> None:
 
     run = Run(target, make, options["rows"])
     with Interrupts() as interrupts, Progress(reader, options["quiet"]) as progress:
+        chunks = interrupts.chunks(reader)
+        first = [] if data == "-" else _first_chunks(reader, chunks)
+        source = notes.begin(reader.head) if first else None
+        skip = source[2] if source else 0
+        if saved is not None and source and not skip and not options["quiet"]:
+            click.echo(f"{data} was not learned before: all its rows are new", err=True)
+
+        def keep(n: int, save: Callable[..., object]) -> None:
+            if source:
+                source[2] = skip + n
+            model = run.trials[0].model if run.trials else saved
+            save(model, position + n, notes=notes.to_json(reader.how))
+
         run.go(
-            reader.name, interrupts.chunks(reader), progress.show, 0 if data == "-" else position,
-            lambda n: checkpoint.update(run.trials[0].model, position + n),
+            reader.name, itertools.chain(first, chunks), progress.show, skip,
+            lambda n: keep(n, checkpoint.update),
         )  # fmt: skip
+        if run.trials or (saved is not None and options["parameters"]):
+            keep(run.n_rows, checkpoint.save)
     if run.trials:
-        trial = run.trials[0]
-        checkpoint.save(trial.model, position + run.n_rows)
-        click.echo(f"{output}: {position + run.n_rows:,} rows, {_short_score(trial)}")
+        score = _short_score(run.trials[0])
+        click.echo(f"{output}: {position + run.n_rows:,} rows, {score}")
     elif not interrupts.stopped:
-        click.echo(f"{output}: nothing new, its {position:,} rows are all there are", err=True)
+        rows = options["rows"]
+        which = f"the first {rows:,} rows" if rows and rows <= skip else "all rows"
+        click.echo(f"{output}: nothing new, {which} of {data} were learned before", err=True)
     if interrupts.stopped:
-        click.echo("stopped; --resume goes on from here", err=True)
-        sys.exit(130)
+        _end_stopped("stopped; --resume goes on from here")
+
+
+def _first_chunks(reader: Reader, chunks: Iterator[Chunk]) -> list[Chunk]:
+    """So many chunks that one knows the file by its first rows."""
+    first = []
+    for chunk in chunks:
+        first.append(chunk)
+        if len(reader.head) >= HEAD_ROWS:
+            break
+    return first
 
 
 def _ours(models: dict[str, Any]) -> dict[str, Any]:
@@ -733,20 +863,29 @@ def _target_as_learned(model: StreamModel, target: Target | Targets) -> Target |
     return Target(target.name, task, texts)
 
 
-def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int, set[str]]:
-    """The model in the file, its position, and the columns that are categories to it."""
-    found, _, _ = load_at(checkpoint.path)
-    wanted = found.clone()
+def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int, Notes]:
+    """The model in the file, with the parameters that may change as given; position and notes."""
+    found, _, notes = load_at(checkpoint.path)
+    wanted, given = found.clone(), {}
     if options["model"] or options["parameters"]:
         task = _task_of(found)
         names = [options["model"] or type(found).__name__]
         nominal = found.nominal_attributes or ()
-        ((_, wanted),) = _ours(make_models(names, options["parameters"], nominal, task)).items()
+        ((_, other),) = _ours(make_models(names, options["parameters"], nominal, task)).items()
+        given = {name: getattr(other, name) for name in options["parameters"]}
+        wanted = other
+        if type(other) is type(found):
+            with _usage_errors("--set"):
+                wanted = found.clone(given)
     try:
         saved, position = checkpoint.resume(wanted)
     except ValueError as error:
         raise DataError(str(error)) from error
-    return saved, position, known_columns(saved)[1]
+    with _usage_errors("--set"):
+        for name in given:
+            if name in saved._mutable_attributes:
+                setattr(saved, name, given[name])
+    return saved, position, Notes.of_file(notes, str(checkpoint.path))
 
 
 def known_columns(model: StreamModel) -> tuple[set[Any], set[str]]:
@@ -771,31 +910,40 @@ def known_columns(model: StreamModel) -> tuple[set[Any], set[str]]:
 @with_options(READING)
 def predict(model: str, data: str, **options: Any) -> None:
     """Predict the rows of DATA with a model, one line a row, to standard output."""
-    loaded, _, _ = load_at(model)
+    loaded, _, notes = load_at(model)
     if options["proba"] and not isinstance(loaded, StreamClassifier):
         raise click.UsageError(f"{type(loaded).__name__} predicts numbers: it has no probabilities")
     known, nominal = known_columns(loaded)
-    reader = Reader(data, reading_of(options, nominal))
+    reader = Reader(data, reading_of(options, nominal, Notes.of_file(notes, model)))
     left = options["rows"]
-    writer: Any = None
-    for chunk in reader:
-        chunk = chunk[: len(chunk) if left is None else left - chunk.start]
-        if writer is None:
-            _compare_columns(chunk, known, model, reader.name, options["quiet"])
-        table = _predictions(loaded, chunk, options["proba"])
-        if options["as_json"]:
-            for row in zip(*table.values(), strict=True):
-                click.echo(json.dumps(dict(zip(map(str, table), row, strict=True))))
-        else:
-            if writer is None:
-                csv.writer(sys.stdout, lineterminator="\n").writerow(table)
-            csv.writer(sys.stdout, lineterminator="\n").writerows(
-                zip(*table.values(), strict=True)
-            )
-        writer = True
-        sys.stdout.flush()
-        if left is not None and chunk.start + len(chunk) >= left:
-            break
+    with Interrupts() as interrupts:
+        for chunk in interrupts.chunks(reader):
+            chunk = chunk[: len(chunk) if left is None else left - chunk.start]
+            if not chunk.start:
+                _compare_columns(chunk, known, model, reader.name, options["quiet"])
+            try:
+                table = _predictions(loaded, chunk, options["proba"])
+            except (TypeError, ValueError) as error:
+                raise _refused(chunk, reader.name, model, error) from error
+            _write(table, options["as_json"], with_head=not chunk.start)
+            if left is not None and chunk.start + len(chunk) >= left:
+                break
+    if interrupts.stopped:
+        _end_stopped("stopped")
+
+
+def _write(table: dict[Any, list[Any]], as_json: bool, with_head: bool) -> None:
+    """Rows to standard output."""
+    rows = zip(*table.values(), strict=True)
+    if as_json:
+        for row in rows:
+            click.echo(json.dumps(dict(zip(map(str, table), row, strict=True))))
+    else:
+        out = csv.writer(sys.stdout, lineterminator="\n")
+        if with_head:
+            out.writerow(table)
+        out.writerows(rows)
+    sys.stdout.flush()
 
 
 def _compare_columns(chunk: Chunk, known: set[Any], model: str, source: str, quiet: bool) -> None:
@@ -806,7 +954,7 @@ def _compare_columns(chunk: Chunk, known: set[Any], model: str, source: str, qui
         shown = ", ".join(sorted(map(repr, known))[:5])
         raise DataError(f"{source} has none of the columns that {model} has learned: {shown}, ...")
     lacking = sorted(map(str, known - names))
-    if lacking and not isinstance(rows, list) and not quiet:
+    if lacking and not quiet:
         more = f" and {len(lacking) - 5} more" if len(lacking) > 5 else ""
         click.echo(
             f"{source} lacks {', '.join(lacking[:5])}{more}, which {model} has learned: "
@@ -852,6 +1000,7 @@ def inspect(model: str, **options: Any) -> None:
     if options["member"]:
         loaded = _member(loaded, options["member"])
     if options["draw"]:
+        _check_output(options["draw"], model)
         _draw_tree(loaded, options["draw"], options["max_depth"])
         click.echo(f"the drawing is in {options['draw']}", err=True)
         return
@@ -909,7 +1058,6 @@ def _draw_tree(model: Any, path: str, max_depth: int | None) -> None:
         raise click.UsageError(
             f"{type(model).__name__} has many trees: which? --member with one of {names}"
         )
-    _check_folder(path)
     drawing = model.draw() if max_depth is None else model.draw(max_depth)
     if path.endswith((".dot", ".gv")):
         Path(path).write_text(drawing.source)

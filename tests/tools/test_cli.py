@@ -1,6 +1,7 @@
 """The command line, as a person uses it."""
 
 import csv
+import gzip
 import io
 import json
 import os
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +27,7 @@ import streamtree  # noqa: E402
 from streamtree import ModelTreeClassifier, cli  # noqa: E402
 from streamtree.base import StreamClassifier, StreamRegressor  # noqa: E402
 from streamtree.scores import ClassScore, Curve, NumberScore  # noqa: E402
+from streamtree.serialization import load_at  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -52,6 +55,10 @@ def complaint(*argv, code=1, stdin=None):
 
 def scores(*argv, **kwargs):
     return json.loads(call("evaluate", *argv, "--json", "--quiet", **kwargs)[0])["models"]
+
+
+def notes_of(path):
+    return load_at(path)[2]
 
 
 def stream(n=600, seed=0):
@@ -207,7 +214,10 @@ def test_train_predict_inspect(data):
     model = ModelTreeClassifier(seed=1, nominal_attributes=["code"])
     X = data.drop("label", "amount").with_columns(pl.col("code").cast(pl.String))
     model.learn_many(X, data["label"])
-    model.save("again.st", position=600)
+    notes = notes_of("m.st")
+    assert [source[1:] for source in notes["sources"]] == [[100, 600]]
+    assert notes["reading"] == {"dates": {}, "missing": []}
+    model.save("again.st", position=600, notes=notes)
     assert Path("m.st").read_bytes() == Path("again.st").read_bytes()
 
     out, err = call("predict", "m.st", "data.csv")  # --nominal is known from the model
@@ -279,8 +289,136 @@ def test_resume_gives_the_file_of_one_run(data):
     # standard input has only new rows
     data[:250].write_csv("first.csv")
     call("train", "first.csv", *argv[2:], "-o", "pipe.st")
+    known = notes_of("pipe.st")
     call("train", "-", *argv[2:], "-o", "pipe.st", "--resume", stdin=data[250:].write_csv())
+    assert notes_of("pipe.st") == known
+    model, position, _ = load_at("pipe.st")
+    model.save("pipe.st", position=position, notes=notes_of("whole.st"))
     assert Path("whole.st").read_bytes() == Path("pipe.st").read_bytes()
+
+
+def learned(*argv):
+    """What `train --resume` says, and how many rows it has learned."""
+    before = load_at("m.st")[1] or 0 if Path("m.st").exists() else 0
+    _, err = call("train", *argv, "--target", "label", "-o", "m.st", "--resume")
+    return load_at("m.st")[1] - before, err
+
+
+def test_resume_skips_what_was_learned_of_the_same_file_only(data):
+    other = stream(400, seed=5)
+    other.write_csv("other.csv")
+    assert learned("data.csv", "--rows", 250) == (250, "")
+    rows, err = learned("other.csv")
+    assert rows == 400
+    assert err == "other.csv was not learned before: all its rows are new\n"
+    assert learned("other.csv", "--quiet")[0] == 0
+    assert learned("data.csv") == (350, "")
+    # known by its content, wherever it is
+    Path("moved.gz").write_bytes(gzip.compress(Path("data.csv").read_bytes()))
+    rows, err = learned("moved.gz")
+    assert (rows, err) == (0, "m.st: nothing new, all rows of moved.gz were learned before\n")
+    model = ModelTreeClassifier()
+    for part in (data[:250], other, data[250:]):
+        model.learn_many(part.drop("label"), part["label"])
+    model.save("again.st", position=1000, notes=notes_of("m.st"))
+    assert Path("m.st").read_bytes() == Path("again.st").read_bytes()
+    # a file that no command has taught says nothing of files
+    model.save("m.st", position=1000)
+    assert learned("data.csv")[0] == 600
+
+
+@pytest.mark.parametrize("end", ["csv", "jsonl", "parquet"])
+def test_resume_knows_a_file_that_has_grown(end):
+    # a category and an empty cell that make dicts of a frame
+    frame = stream(300).with_columns(code=pl.col("code").cast(pl.String))
+    strange = frame[:1].with_columns(code=pl.lit("x"), a=pl.lit(None, pl.Float64))
+    frame = pl.concat([frame[:60], strange, frame[60:]])
+    write = {"csv": "write_csv", "jsonl": "write_ndjson", "parquet": "write_parquet"}[end]
+    for n, rows in ((40, 40), (60, 20), (61, 1), (301, 240)):
+        getattr(frame[:n], write)(f"data.{end}")
+        assert learned(f"data.{end}") == (rows, "")
+    assert [source[1:] for source in notes_of("m.st")["sources"]] == [[100, 301]]
+
+
+def test_rows_of_a_resumed_training_are_rows_of_its_file(data):
+    assert learned("data.csv", "--rows", 300) == (300, "")
+    assert learned("data.csv", "--rows", 350) == (50, "")
+    rows, err = learned("data.csv", "--rows", 200)
+    assert (rows, err) == (
+        0, "m.st: nothing new, the first 200 rows of data.csv were learned before\n"
+    )  # fmt: skip
+
+
+def test_of_many_files_the_last_are_known(monkeypatch):
+    monkeypatch.setattr(cli, "MOST_SOURCES", 2)
+    for seed in (1, 2, 3):
+        stream(20, seed).write_csv(f"{seed}.csv")
+        assert learned(f"{seed}.csv")[0] == 20
+    assert [learned(f"{seed}.csv")[0] for seed in (3, 2, 1)] == [0, 0, 20]
+
+
+def test_notes_of_others_are_kept_or_refused(data):
+    model = ModelTreeClassifier()
+    model.save("m.st", notes={"author": "me"})
+    assert learned("data.csv")[0] == 600
+    assert notes_of("m.st").keys() == {"author", "sources", "reading"}
+    for notes in ({"sources": 1}, {"sources": [["a"]]}, {"reading": []},
+                  {"sources": [["a", 1, "b"]]}, {"reading": {"missing": 1}}):  # fmt: skip
+        model.save("m.st", notes=notes)
+        assert "its notes are of another program" in complaint("predict", "m.st", "data.csv")
+
+
+def test_dates_and_what_is_missing_are_read_as_they_were_learned():
+    rows = [f"{1 + i % 28}.3.2025,{'?' if i % 3 else i},{'ab'[i % 28 > 14]}" for i in range(200)]
+    Path("data.csv").write_text("\n".join(["day,n,label", *rows]))
+    options = ["--date", "day=%d.%m.%Y", "--missing", "?"]
+    call("train", "data.csv", "--target", "label", "-o", "m.st", "--rows", 100, *options)
+    assert learned("data.csv") == (100, "")
+    model = streamtree.load("m.st")
+    assert cli.known_columns(model)[0] == {"day.weekday", "day.days", "n"}
+    out, err = call("predict", "m.st", "data.csv")
+    assert err == ""
+    assert out == call("predict", "m.st", "data.csv", *options)[0]
+    # they are no columns that must be there; what is given again counts
+    Path("few.csv").write_text("n\n1\n!\n")
+    assert "lacks day.days" in call("predict", "m.st", "few.csv")[1]
+    assert call("predict", "m.st", "few.csv", "--missing", "!", "--quiet")[1] == ""
+    err = complaint("predict", "m.st", "data.csv", "--date", "day=%Y")
+    assert "not a date like '%Y'" in err
+
+
+def test_parameters_that_may_change_are_set_when_it_goes_on(data):
+    argv = ["train", "data.csv", "--target", "amount", "-o", "m.st"]
+    call(*argv, "--set", "seed=1", "--rows", 100)
+    call(*argv, "--resume", "--set", "learning_rate=0.25", "--rows", 200)
+    assert streamtree.load("m.st").learning_rate == 0.25
+    # where nothing is new, too
+    _, err = call(*argv, "--resume", "--set", "learning_rate=0.125", "--rows", 200)
+    assert "nothing new" in err
+    assert streamtree.load("m.st").learning_rate == 0.125
+    assert notes_of("m.st")["sources"][0][2] == 200
+    before = Path("m.st").read_bytes()
+    err = complaint(*argv, "--resume", "--set", "learning_rate=-1", code=2)
+    assert "learning_rate must be" in err
+    assert "seed=1, not 2" in complaint(*argv, "--resume", "--set", "seed=2")
+    assert Path("m.st").read_bytes() == before
+
+
+def test_no_output_takes_the_place_of_what_is_read(data):
+    before = Path("data.csv").read_bytes()
+    os.link("data.csv", "hard.csv")
+    os.symlink("data.csv", "soft.csv")
+    for path in ("data.csv", "./data.csv", "hard.csv", "soft.csv"):
+        err = complaint("train", "data.csv", "--target", "label", "-o", path, code=2)
+        assert f"{path} is data.csv itself" in err
+    err = complaint("evaluate", "data.csv", "--target", "label", "--plot", "soft.csv", code=2)
+    assert "soft.csv is data.csv itself" in err
+    assert Path("data.csv").read_bytes() == before
+    call("train", "data.csv", "--target", "label", "-o", "m.st")
+    before = Path("m.st").read_bytes()
+    assert "itself" in complaint("inspect", "m.st", "--draw", "m.st", code=2)
+    assert "m.st is no text" in complaint("evaluate", "m.st", "--target", "label")
+    assert Path("m.st").read_bytes() == before
 
 
 def test_what_differs_from_the_file_is_refused(data):
@@ -336,9 +474,35 @@ def test_a_training_that_is_stopped_goes_on(tmp_path, number):
     model = ModelTreeClassifier()
     part = frame[: position + 10_000]
     model.learn_many(part.drop("label"), part["label"])
-    model.save("again.st", position=position + 10_000)
+    notes = notes_of("m.st")
+    assert [source[1:] for source in notes["sources"]] == [[100, position + 10_000]]
+    model.save("again.st", position=position + 10_000, notes=notes)
     assert Path("m.st").read_bytes() == Path("again.st").read_bytes()
     assert [name for name in os.listdir() if name.endswith(".tmp")] == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_predictions_that_are_stopped_are_whole_lines(data, tmp_path, number):
+    call("train", "data.csv", "--target", "label", "--drop", "amount", "-o", "m.st")
+    program = [sys.executable, "-m", "streamtree", "predict", "m.st", "-"]
+    with subprocess.Popen(
+        program, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdin.write(data.select("a", "b", "kind", "code")[:50].write_csv().encode())
+        head = process.stdout.readline()  # and now it waits for more
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, b"stopped\n")
+    assert (head + out).decode() == call("predict", "m.st", "data.csv", "--rows", 50)[0]
+
+
+def test_an_interrupt_beside_a_stream_ends_a_command(data, monkeypatch):
+    def interrupted(path):
+        raise KeyboardInterrupt
+
+    call("train", "data.csv", "--target", "label", "-o", "m.st")
+    monkeypatch.setattr(cli, "load_at", interrupted)
+    assert call("inspect", "m.st", code=130) == ("", "stopped\n")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, TypeError])
@@ -383,6 +547,11 @@ def test_bad_data_leave_the_file_as_it_was(data):
         (["evaluate", "data.csv", "--target", "label", "--set", "delta=7"], 2, "delta must be"),
         (["evaluate", "data.csv", "--target", "label", "--task", "regression"], 1, "row 1"),
         (["evaluate", "data.csv", "--target", "label", "--drop", "label"], 2, "cannot be dropped"),
+        (["evaluate", "data.csv", "--target", "label", "--drop", "amont"], 1, "mean 'amount'?"),
+        (["evaluate", "data.csv", "--target", "label", "--model", "softregressor"], 2,
+         "no model 'softregressor' for classification: there are"),
+        (["evaluate", "data.csv", "--target", "amount", "--model", "SoftTreeClassifier"], 2,
+         "no model 'SoftTreeClassifier' for regression"),
         (["evaluate", "data.csv", "--target", "label", "--plot", "no/a.png"], 2, "no folder"),
         (["evaluate", "data.csv", "--target", "label", "--delimiter", "ab"], 2, "one character"),
         (["evaluate", "data.csv", "--demo"], 2, "its own data"),
@@ -402,11 +571,29 @@ def test_what_is_wrong_is_said(data, argv, code, expected):
 
 
 def test_a_value_that_no_model_takes_is_named(data):
-    data.with_columns(a=pl.lit(float("inf"))).write_csv("data.csv")
-    err = complaint("evaluate", "data.csv", "--target", "label")
-    assert "rows 1 to 600" in err
-    assert "'a'" in err
-    assert "infinite" in err
+    call("train", "data.csv", "--target", "label", "-o", "m.st")
+    row = pl.int_range(pl.len())
+    data = data.with_columns(a=pl.when((row == 41) | (row == 99)).then(np.inf).otherwise("a"))
+    data.write_csv("data.csv")
+    # in a frame and in dicts
+    for _ in range(2):
+        for argv in (["evaluate", "--target", "label"], ["predict", "m.st"]):
+            err = complaint(*argv, "data.csv")
+            assert "data.csv, row 42: " in err
+            assert "feature 'a': the value inf is infinite" in err
+        Path("data.csv").write_text(Path("data.csv").read_text() + "x,1,u,1,yes,2\n")
+
+
+def test_warnings_are_one_line(data):
+    names = [f"{i:0100} m" for i in range(20)] * 30
+    data.select("label", name=pl.Series(names)).write_csv("data.csv")
+    argv = ["evaluate", "data.csv", "--target", "label", "--set", "max_bytes=300_000"]
+    before = warnings.showwarning
+    _, err = call(*argv)
+    assert err.startswith("streamtree-learn: warning: feature 'name' has had ")
+    assert err.count("\n") == 1
+    assert call(*argv, "--quiet")[1] == ""
+    assert warnings.showwarning is before
 
 
 def test_data_that_the_model_does_not_know(data):
@@ -415,6 +602,10 @@ def test_data_that_the_model_does_not_know(data):
     out, err = call("predict", "m.st", "few.csv")
     assert len(out.splitlines()) == 601
     assert "few.csv lacks amount, code, kind" in err
+    data.select("a", "b").write_ndjson("few.jsonl")
+    assert "few.jsonl lacks amount, code, kind" in call("predict", "m.st", "few.jsonl")[1]
+    Path("mixed.csv").write_text("a,b\n1,x\n2,3\n")
+    assert "mixed.csv lacks amount, code, kind" in call("predict", "m.st", "mixed.csv")[1]
     data.select(z="a").write_csv("none.csv")
     assert "none of the columns" in complaint("predict", "m.st", "none.csv")
 
