@@ -1065,6 +1065,15 @@ def is_itself(model: Any, kind: type[StreamModel]) -> bool:
     return issubclass(type(model), kind)
 
 
+def of_ours(model: Any) -> StreamModel:
+    """The model itself; TypeError if it is none of streamtree, so that a file cannot keep it."""
+    if not is_itself(model, StreamModel):
+        name = type(model).__name__
+        hint = "; of a pipeline give the last step" if hasattr(model, "steps") else ""
+        raise TypeError(f"a model of streamtree is needed, got {name}{hint}")
+    return model  # type: ignore[no-any-return]
+
+
 def _check_public(model: StreamModel) -> None:
     name = type(model).__name__
     if not is_public(type(model)):

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, TypeVar
 
-from streamtree.base import StreamModel
+from streamtree.base import StreamModel, of_ours
 from streamtree.modelfile import is_temporary
 from streamtree.serialization import load_at
 
@@ -83,11 +83,13 @@ class Checkpoint:
         ------
         ValueError
             If the saved model is of another class, or differs in a parameter that is fixed.
+        TypeError
+            If it is no model of streamtree: a pipeline, say, of which the last step is one.
         ModelFileError
             If the file is damaged.
 
         """
-        saved, position = model, 0
+        saved, position = of_ours(model), 0
         if self.path.exists():
             loaded, at, _ = load_at(self.path)
             _check_same(loaded, model, self.path)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from streamtree import modelfile
-from streamtree.base import StreamModel, interned, parameter_names, public_estimators
+from streamtree.base import StreamModel, interned, of_ours, parameter_names, public_estimators
 from streamtree.modelfile import ModelFileError, Template
 
 __all__ = ["ModelFileError", "from_bytes", "from_bytes_at", "load", "load_at", "save", "to_bytes"]
@@ -22,7 +22,7 @@ MOST_TREES = 10_000
 
 def save(model: StreamModel, path: str | os.PathLike[str]) -> None:
     """Write a model to a file; the same as `model.save(path)`."""
-    model.save(path)
+    of_ours(model).save(path)
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -110,7 +110,7 @@ def to_bytes(model: StreamModel, *, position: int | None = None, key: bytes = b"
     'large'
 
     """
-    return modelfile.pack(*model._file_parts(position), key=key)
+    return modelfile.pack(*of_ours(model)._file_parts(position), key=key)
 
 
 def from_bytes(data: bytes, *, key: bytes = b"") -> Any:

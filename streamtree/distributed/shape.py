@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamtree.base import StreamModel, StreamMultiTargetRegressor
+from streamtree.base import StreamModel, StreamMultiTargetRegressor, of_ours
 from streamtree.batches import label_list
 from streamtree.distributed.crew import Crew, Options
 from streamtree.distributed.worker import Worker
@@ -41,7 +41,7 @@ class Shape(abc.ABC):
         self, model: StreamModel, make_worker: Callable[[str, int], Worker], n_workers: int,
         options: Options, *, has_own: bool = False, **description: Any,
     ) -> None:
-        name, given, _, _ = model._file_parts(None)
+        name, given, _, _ = of_ours(model)._file_parts(None)
         parameters = {key: encoded(value, key) for key, value in given.items()}
         described = {"shape": type(self).__name__, "class": name, "parameters": parameters}
         self._crew = Crew(

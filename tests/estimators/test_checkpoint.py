@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from river.preprocessing import StandardScaler
 from support.estimators import defaults, learned, stream_of, targets_of
 from support.streams import as_dicts, changing_rows
 
@@ -20,7 +21,7 @@ from streamtree import (
     NonGreedyTreeClassifier,
 )
 from streamtree.checkpoint import Checkpoint
-from streamtree.serialization import load_at
+from streamtree.serialization import load_at, save, to_bytes
 
 
 @pytest.fixture
@@ -119,6 +120,17 @@ def test_bad_arguments(path):
     for position in (-1, 1.5, True):
         with pytest.raises((TypeError, ValueError), match="position"):
             LOMTreeClassifier().save(path, position=position)
+
+
+def test_a_pipeline_is_no_model(path):
+    pipeline = StandardScaler() | ModelTreeClassifier()
+    for act in (
+        lambda: Checkpoint(path, examples=2).resume(pipeline),
+        lambda: save(pipeline, path), lambda: to_bytes(pipeline),
+    ):
+        with pytest.raises(TypeError, match=r"needed, got Pipeline; of a pipeline give the last"):
+            act()
+    assert not path.exists()
 
 
 def test_only_its_own_leftovers_are_cleared_away(path):

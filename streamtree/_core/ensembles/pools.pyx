@@ -152,7 +152,7 @@ cdef class _Pool(Ensemble):
         members in a share follow when these share it out themselves.
         """
         cdef Py_ssize_t m
-        cdef double left, spare, worth, more, late
+        cdef double left, worth, more, late
         if self.bytes is None:
             return 0
         members = range(self.n_members)
@@ -170,27 +170,8 @@ cdef class _Pool(Ensemble):
             return 0
         # what is given back at once is shared out anew, to a member that has enough as well
         shared = [short[m] or self.member(m).gives_back for m in members]
-        first_shares = self.first_shares()
-        # the least that a member is to have
-        least = [
-            0.0 if self.member(m).gives_back
-            else takes[m] * (KEPT_OF_WINDOWS if short[m] and self.member(m).has_window else 1.0)
-            for m in members
-        ]
-        kept = [
-            least[m] if shared[m] else max(wants[m], min(first_shares[m], 1.0 / LEAST_KEPT))
-            for m in members
-        ]
-        left, spare = 1.0 - sum(kept), sum(kept) - sum(least)
-        if left < -spare:
-            # more is taken than may be
-            kept = [part / sum(least) for part in least]
-            left = 0.0
-        elif left < 0.0:
-            kept = [
-                part + (1.0 + left / spare) * (most - part) for part, most in zip(least, kept)
-            ]
-            left = 0.0
+        kept = self._kept(takes, wants, short, shared)
+        left = max(1.0 - sum(kept), 0.0)
         worths = [shared[m] * (LEAST_WORTH + max(self.says[m], 0.0)) for m in members]
         for m in members:
             # no more than it wants, unless it is short
@@ -208,6 +189,29 @@ cdef class _Pool(Ensemble):
         for m in members:
             self.ledger(m).was_refused = False
         return self.bound(self.bytes)
+
+    cdef list _kept(self, list takes, list wants, list short, list shared):
+        """What members have before what is left is shared out, in all at most 1."""
+        cdef Py_ssize_t m
+        cdef double left, spare
+        members, first_shares = range(self.n_members), self.first_shares()
+        # the least that a member is to have
+        least = [
+            0.0 if self.member(m).gives_back
+            else takes[m] * (KEPT_OF_WINDOWS if short[m] and self.member(m).has_window else 1.0)
+            for m in members
+        ]
+        kept = [
+            least[m] if shared[m] else max(wants[m], min(first_shares[m], 1.0 / LEAST_KEPT))
+            for m in members
+        ]
+        left, spare = 1.0 - sum(kept), sum(kept) - sum(least)
+        if left < -spare:
+            # more is taken than may be
+            return [part / sum(least) for part in least]
+        if left < 0.0:
+            return [part + (1.0 + left / spare) * (most - part) for part, most in zip(least, kept)]
+        return kept
 
     cdef Ledger* ledger(self, Py_ssize_t m) noexcept:
         return (<Budget> self.ledgers[m]).ledger
