@@ -437,7 +437,8 @@ class ForestClassifier(_Forest, StreamClassifier):
         trees; `"boosted"`, sixty trees that are grown one for what the others miss, all of them
         anew from recent rows; `"model"`, `"soft"`, `"non_greedy"`, `"self_terminating"` and
         `"lom"`, a tree of that family by its defaults; `"contexts"`, what labels came with columns
-        in bins, one, two and three at a time, and with the last labels; `"recent_labels"` and
+        in bins, one, two and three at a time, with whole numbers that may be names, and with the
+        last labels; `"recent_labels"` and
         `"frequencies"`, how often each label came among the last 20 rows or so, and the last 1,000,
         whatever the columns. None: all of them but `"lom"`, `"non_greedy"` and
         `"self_terminating"`, which take more time than they bring beside the others.
@@ -497,7 +498,7 @@ class ForestClassifier(_Forest, StreamClassifier):
 
     >>> model = ForestClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 96.10%
+    Accuracy: 96.19%
     >>> max(model.member_weights, key=model.member_weights.get)
     'extra'
 

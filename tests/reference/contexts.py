@@ -13,7 +13,7 @@ from reference.lomtree import splitmix64
 from streamtree._core.stream.features import Category
 
 MOST_FIELDS, MOST_LABELS, MOST_PAIRS, FEW_PAIRS, MANY_LABELS = 64, 32, 45, 15, 12
-PAIRS_A_TRIPLE, MOST_AFTER = 5, 6
+PAIRS_A_TRIPLE, MOST_AFTER, MOST_NAMED = 5, 6, 8
 BEFORE_FIELDS, FIRST_CUT, BLOCK, TURN, LEAST_VALUES = 16, 64, 256, 4, 16
 BINS, MOST_EXACT, MOST_CUTS = 16, 32, 63
 PROBES, FIRST_SLOTS, LEAST_SLOTS, GROWTH, MOST_BYTES = 4, 1024, 64, 4, 2**22
@@ -55,6 +55,7 @@ class Field:
         self.hash = name_hash(name) if is_feature else hash_of(name)
         self.place = splitmix64(self.hash + 1)
         self.cuts, self.n_changes, self.block = [], 0, []  # the block ends with the last rows
+        self.has_many = self.has_fractions = self.is_named = False
 
     def code(self, cell, categories):
         """The hash of the bin, or of the category if it is known."""
@@ -65,11 +66,18 @@ class Field:
             word = self.n_changes << 8 | bin
         return splitmix64(self.hash << 32 ^ word)
 
+    def exact_code(self, cell):
+        """The hash of the exact value."""
+        bits = 0xFFFFFFFF if cell is None else int((cell + np.float32(0)).view(np.uint32))
+        return splitmix64(splitmix64(self.hash << 32 ^ bits))
+
     def look(self):
         """Cut anew where a bin is too large, and cuts become much better."""
         values = np.sort([cell for cell in self.block[-BLOCK:] if cell is not None])
         if self.is_feature or len(values) < LEAST_VALUES:
             return
+        self.has_fractions |= bool((values != np.floor(values)).any())
+        self.has_many |= len(set(values)) > MOST_EXACT
         crowd = largest(values, self.cuts)
         cuts = cut(values)
         if 8 * crowd > len(values) and 4 * largest(values, cuts) <= 3 * crowd:
@@ -154,6 +162,8 @@ class ReferenceContexts:
         for label in self.last:
             word = splitmix64(word + label + 2)
             codes.append(word)
+        for field in self.fields:
+            codes.append(field.exact_code(row.get(field.name)) if field.is_named else 0)
         sums = [sum(codes[f] for f in fields) & MASK for fields, _ in self.contexts]
         return [splitmix64(word) >> 32 | 1 for word in sums]
 
@@ -243,6 +253,7 @@ class ReferenceContexts:
         self.fields = [known.get((field.hash, field.is_feature), field) for field in self.found()]
         pairs = FEW_PAIRS if n > MANY_LABELS else MOST_PAIRS
         are_others = names != [(field.hash, field.is_feature) for field in self.fields]
+        are_others |= [field for field in self.fields if field.is_named] != self.named()
         if are_others or pairs != self.most_pairs:
             self.most_pairs, self.seen = pairs, 0
             for field in self.fields:
@@ -258,6 +269,11 @@ class ReferenceContexts:
                 field = Field(name.name if is_feature else name, is_feature)
                 fields[field.name, is_feature] = field
         return sorted(fields.values(), key=lambda field: field.place)[:MOST_FIELDS]
+
+    def named(self):
+        """The first columns of many whole numbers."""
+        whole = [field for field in self.fields if field.has_many and not field.has_fractions]
+        return whole[:MOST_NAMED]
 
     def choose(self):
         """All fields alone, pairs of them by hashes, and the first pairs with one field more."""
@@ -280,8 +296,16 @@ class ReferenceContexts:
         end = len(places)
         after = [((end,), splitmix64(0)), ((end + 1,), splitmix64(1))] if places else []
         after += [((end, f), splitmix64(place)) for f, place in enumerate(places[:MOST_AFTER])]
-        self.contexts = singles + pairs + [(triples[word], word) for word in triples] + after
+        for field in self.fields:
+            field.is_named = field in self.named()
+        exact = [
+            ((end + 2 + f,), splitmix64(field.place + 1))
+            for f, field in enumerate(self.fields) if field.is_named
+        ]  # fmt: skip
+        triples = [(triples[word], word) for word in triples]
+        self.contexts = singles + pairs + triples + after + exact
         first = FIRST_WEIGHT / np.sqrt(max(len(self.contexts), 1) * len(RATES))
         self.weights = {
-            name: self.weights.get(name) or Weights(first) for _, name in self.contexts
+            name: self.weights.get(name) or Weights(0.0 if (fields, name) in exact else first)
+            for fields, name in self.contexts
         }

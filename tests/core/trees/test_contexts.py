@@ -164,7 +164,10 @@ def test_a_copy_of_any_row_goes_on():
 
 DAMAGES = [
     *[changed("fields", "fields", value, 0, "column") for value in (-1, 10**6)],
-    *[changed("fields", "fields", value, 0, "is_feature") for value in (-1, 2)],
+    *[
+        changed("fields", "fields", value, 0, name) for value in (-1, 2)
+        for name in ("is_feature", "has_many", "has_fractions", "is_named")
+    ],
     *[changed("fields", "fields", value, 0, "n_cuts") for value in (-1, 64)],
     *[changed("fields", "cuts", value, (0, 0)) for value in (np.nan, np.inf)],
     changed("fields", "cuts", np.zeros((3, 63), np.float32)),
@@ -205,6 +208,8 @@ def test_damaged_states_are_refused(model_of_two, damage):
 FORGED = [
     changed("fields", "fields", 1, slice(None), "is_feature"),
     changed("fields", "fields", 0, slice(None), "column"),
+    changed("fields", "fields", 1, slice(None), "is_named"),
+    changed("fields", "fields", 0, slice(None), "has_fractions"),
     changed("fields", "fields", 2**32 - 1, slice(None), "n_changes"),
     changed("fields", "fields", 63, slice(None), "n_cuts"),
     changed("fields", "cuts", -3e38, slice(None)),
@@ -403,3 +408,22 @@ def test_a_rule_that_changes_is_followed():
     X = 1.0 + rng.integers(6, size=(1800, 3)).astype(float)
     y = [int((X[i, i // 300 % 3] > 3.5) ^ (i // 900)) for i in range(len(X))]
     assert prequential_accuracy(alone(), as_dicts(X), y) > 0.8
+
+
+def test_whole_numbers_may_be_names():
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(3, size=400)
+    number = rng.integers(len(kinds), size=8000)
+    rows = [{"shop": 17 * int(i), "size": float(size)} for i, size in zip(
+        number, rng.normal(size=len(number)), strict=True,
+    )]  # fmt: skip
+    model = alone()
+    y = kinds[number].tolist()
+    assert prequential_accuracy(model, rows[:4000], y[:4000]) > 0.5
+    assert prequential_accuracy(model, rows[4000:], y[4000:]) > 0.9
+    assert next(iter(model.feature_importances())) == "shop"
+    made_of = model.contributions_one(rows[0])
+    assert made_of["score"] == pytest.approx(made_of["bias"] + sum(made_of["features"].values()))
+    # fractions are sizes like others
+    sizes = [{**x, "shop": x["shop"] + 0.5} for x in rows]
+    assert prequential_accuracy(alone(), sizes, y) < 0.5

@@ -28,6 +28,12 @@ def stream(concept, n, n_labels, seed=0):
             # one of many categories, and one that has few
             x |= {"kind": f"k{rng.integers(40)}", "shape": f"s{rng.integers(5)}"}
             label += x["shape"] in ("s1", "s3")
+        if "names" in concept:
+            # ten columns of whole numbers, and one that has fractions later
+            x["shop"] = 1000.0 + 7 * rng.integers(60)
+            x |= {f"number {j}": float(rng.integers(-40, 40)) for j in range(8)}
+            x["size"] = float(rng.integers(50)) + 0.5 * (i > 400)
+            label += int(x["shop"]) % 3
         if "gaps" in concept and i > 20:
             # until zeros are listed, what is missing counts as zero
             for name in [name for name in x if rng.random() < 0.15]:
@@ -60,6 +66,8 @@ def compare_fields(state, names, reference):
         assert (name.name if field.is_feature else name) == field.name
         assert record["is_feature"] == field.is_feature
         assert record["n_changes"] == field.n_changes
+        for flag in ("has_many", "has_fractions", "is_named"):
+            assert record[flag] == getattr(field, flag)
         assert cuts[: record["n_cuts"]].tolist() == field.cuts
         assert (cuts[record["n_cuts"]:] == np.finfo(np.float32).max).all()
         assert len(cuts) == MOST_CUTS + 1
@@ -101,6 +109,7 @@ CASES = [
     ("late labels weights", 350, 6),
     # fewer pairs
     ("kinds labels", 350, 16),
+    ("names gaps", 850, 3),
 ]
 
 
@@ -129,6 +138,8 @@ def test_it_says_what_the_reference_says(concept, n, n_labels):
     assert len(order) > 0.8 * n_labels
     most = max(field.n_changes for field in reference.fields)
     assert most > 1 or "scale" not in concept
+    n_named = sum(field.is_named for field in reference.fields)
+    assert n_named == (8 if "names" in concept else 0)
 
 
 def test_where_the_table_becomes_smaller_no_record_drives_out_a_newer_one():

@@ -16,7 +16,9 @@ cdef enum:
     # of the last label and the last two, and of the last one and a field
     LAST = 2
     MOST_AFTER = 6
-    MOST_CONTEXTS = 128         # of all kinds together
+    # of the exact values of a column
+    MOST_NAMED = 8
+    MOST_CONTEXTS = 136         # of all kinds together
     # so many rows are kept to see where bins end
     BLOCK = 256
     # cuts that `bin_of` looks at
@@ -29,12 +31,15 @@ cdef struct Field:
     uint32_t name       # a hash of the name of the column or feature
     int32_t n_cuts
     uint32_t n_changes  # how often the cuts became others
+    bint has_many       # different values, in some block
+    bint has_fractions  # among them
+    bint is_named       # there is a context of its exact values
     float[ROOM] cuts      # those that are not there are above all
 
 
 cdef struct FieldsOf:
-    # The fields of a context; -1: it has fewer. Behind the fields come the last label, and the last
-    # two.
+    # The fields of a context; -1: it has fewer. Behind the fields come the last label, the last
+    # two, and the fields once more, by their exact values.
     int32_t[3] fields
     uint64_t name       # by which it is known
 
@@ -61,6 +66,7 @@ cdef class ContextFields:
     cdef int bind(self, Context context) except -1
     cdef void keys_of(self, const Row* row, uint32_t* keys) noexcept nogil
     cdef void push(self, const Row* row, int32_t label) noexcept nogil
+    cdef bint is_exact(self, int32_t i) noexcept nogil
     cdef bint is_due(self) noexcept nogil
     cdef int look(self) except -1 nogil
     cdef int32_t _list(self, Candidate* found) noexcept nogil
@@ -69,6 +75,7 @@ cdef class ContextFields:
     cdef int32_t _contexts_of(self, const Candidate* found, int32_t n,
                               FieldsOf* list) noexcept nogil
     cdef Field _field_of(self, const Candidate* found) noexcept nogil
+    cdef bint _may_name(self, int32_t f, int32_t* n_named) noexcept nogil
     cdef void _cut(self, int32_t f) noexcept nogil
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

@@ -2,10 +2,12 @@
 
 Columns of numbers are cut where a block of rows says, into bins of about as many rows each; one of
 few values has a bin for every value. They are cut anew only where a later block shows that a bin
-has become too large: then what was known of the column's bins is no longer asked for.
+has become too large: then what was known of the column's bins is no longer asked for. Many whole
+numbers may be names, of flights or shops: of those there are contexts of the exact values, too.
 """
 
 cimport cython
+from libc.math cimport floor
 from libc.float cimport FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
@@ -37,11 +39,18 @@ cdef enum:
     # a bin of two values and more that has more than one row of so many is too large
     CROWDED = 8
 
+# of a value that is missing
+cdef uint32_t MISSING_BITS = 0xFFFFFFFF
+
+
 cdef struct FieldState:
     int32_t column
     int32_t is_feature
     int32_t n_cuts
     uint32_t n_changes
+    int32_t has_many
+    int32_t has_fractions
+    int32_t is_named
 
 
 cdef FieldState _blank
@@ -114,8 +123,10 @@ cdef class ContextFields:
 
     cdef void keys_of(self, const Row* row, uint32_t* keys) noexcept nogil:
         """The hashes of the contexts of a row; none is 0."""
-        cdef uint64_t[MOST_FIELDS + LAST] codes
+        cdef uint64_t[MOST_FIELDS + LAST + MOST_FIELDS] codes
         cdef uint64_t word
+        cdef uint32_t bits
+        cdef float value
         cdef const Field* field
         cdef const int32_t* places
         cdef int32_t f, i
@@ -132,6 +143,16 @@ cdef class ContextFields:
         for i in range(LAST):
             word = splitmix64(word + <uint64_t> (self.last[i] + 2))
             codes[self.n_fields + i] = word
+        for f in range(self.n_fields):
+            field = &self.fields[f]
+            if field.is_named:
+                # 0 and -0 are one value
+                value = row.table[field.column] + <float> 0.0
+                memcpy(&bits, &value, sizeof(bits))
+                bits = MISSING_BITS if value != value else bits
+                codes[self.n_fields + LAST + f] = splitmix64(
+                    splitmix64(<uint64_t> field.name << 32 ^ bits)
+                )
         for i in range(self.n_contexts):
             places = self.contexts[i].fields
             word = codes[places[0]]
@@ -156,6 +177,10 @@ cdef class ContextFields:
         elif self.seen > BLOCK and place % TURN == 0 and place // TURN < self.n_fields:
             self._cut(place // TURN)
 
+    cdef bint is_exact(self, int32_t i) noexcept nogil:
+        """Whether a context is of the exact values of a column."""
+        return self.contexts[i].fields[0] >= self.n_fields + LAST
+
     cdef bint is_due(self) noexcept nogil:
         """Whether it is time to see what columns there are."""
         return self.seen % BLOCK == 0 or (self.n_fields == 0 and self.seen == BEFORE_FIELDS)
@@ -163,17 +188,26 @@ cdef class ContextFields:
     cdef int look(self) except -1 nogil:
         """Take other fields, and contexts of them, if there are others; returns 1 then."""
         cdef Candidate[MOST_FIELDS] found
-        cdef int32_t f, n = self._list(found)
+        cdef int32_t f, n = self._list(found), n_named = 0
         cdef int32_t most_pairs = FEW_PAIRS
         cdef bint are_others = n != self.n_fields
         if self.context.n_labels <= MANY_LABELS:
             most_pairs = MOST_PAIRS
         for f in range(min(n, self.n_fields)):
-            are_others = are_others or found[f].name != self.fields[f].name
+            are_others = are_others or found[f].name != self.fields[f].name or (
+                self.fields[f].is_named != self._may_name(f, &n_named)
+            )
         if not are_others and most_pairs == self.most_pairs:
             return 0
         self._take(found, n, most_pairs)
         return 1
+
+    cdef bint _may_name(self, int32_t f, int32_t* n_named) noexcept nogil:
+        """Whether a field, after so many that are, is to be named by its exact values."""
+        cdef bint is_named = self.fields[f].has_many and not self.fields[f].has_fractions
+        is_named = is_named and n_named[0] < MOST_NAMED
+        n_named[0] += is_named
+        return is_named
 
     cdef void _cut(self, int32_t f) noexcept nogil:
         """Cut a column anew where one of its bins has become too large, and that helps."""
@@ -181,7 +215,7 @@ cdef class ContextFields:
         cdef float[BLOCK] values
         cdef const float* sample = &self.sample[f * BLOCK]
         cdef Field* field = &self.fields[f]
-        cdef int32_t i, n = 0, n_cuts, crowd
+        cdef int32_t i, n = 0, n_cuts, crowd, n_values = 1
         if field.group >= 0:
             return
         for i in range(<int32_t> min(self.seen, <int64_t> BLOCK)):
@@ -191,6 +225,10 @@ cdef class ContextFields:
         if n < LEAST_VALUES:
             return
         sort_values(values, n)
+        for i in range(n):
+            n_values += i > 0 and values[i] > values[i - 1]
+            field.has_fractions |= values[i] != floor(values[i])
+        field.has_many |= n_values > MOST_EXACT
         crowd = most_crowded(values, n, field.cuts, field.n_cuts)
         if CROWDED * crowd <= n:
             return
@@ -290,6 +328,10 @@ cdef class ContextFields:
         for f in range(min(n, <int32_t> MOST_AFTER)):
             list[m] = FieldsOf([n, f, -1], splitmix64(found[f].rank))
             m += 1
+        for f in range(n):
+            if self.fields[f].is_named:
+                list[m] = FieldsOf([n + LAST + f, -1, -1], splitmix64(found[f].rank + 1))
+                m += 1
         return m
 
     cdef int _take(self, const Candidate* found, int32_t n,
@@ -298,7 +340,7 @@ cdef class ContextFields:
         cdef Field* fields = NULL
         cdef FieldsOf* contexts = NULL
         cdef float* sample = NULL
-        cdef int32_t f
+        cdef int32_t f, n_named = 0
         cdef bint is_done = False
         try:
             if n:
@@ -317,6 +359,8 @@ cdef class ContextFields:
         give_back(self.sample)
         self.fields, self.contexts, self.sample = fields, contexts, sample
         self.n_fields, self.seen, self.most_pairs = n, 0, most_pairs
+        for f in range(n):
+            self.fields[f].is_named = self._may_name(f, &n_named)
         self.n_contexts = self._contexts_of(found, n, contexts)
         return 0
 
@@ -332,7 +376,8 @@ cdef class ContextFields:
         for f in range(n):
             view[f] = FieldState(
                 self.fields[f].column, self.fields[f].group >= 0, self.fields[f].n_cuts,
-                self.fields[f].n_changes,
+                self.fields[f].n_changes, self.fields[f].has_many, self.fields[f].has_fractions,
+                self.fields[f].is_named,
             )
             memcpy(&places[f, 0], self.fields[f].cuts, ROOM * sizeof(float))
             if n_kept and self.fields[f].group < 0:
@@ -359,9 +404,13 @@ cdef class ContextFields:
             self.last[f] = state["last"][f]
         for f in range(n):
             self.fields[f].n_cuts, self.fields[f].n_changes = view[f].n_cuts, view[f].n_changes
+            self.fields[f].has_many = view[f].has_many
+            self.fields[f].has_fractions = view[f].has_fractions
+            self.fields[f].is_named = view[f].is_named
             memcpy(self.fields[f].cuts, &places[f, 0], ROOM * sizeof(float))
             if self.seen and found[f].group < 0:
                 memcpy(&self.sample[f * BLOCK], &values[f, 0], values.shape[1] * sizeof(float))
+        self.n_contexts = self._contexts_of(found, n, self.contexts)
         return 0
 
 
@@ -376,7 +425,10 @@ def check_fields(state, n_columns, n_labels):
     columns = fields["column"]
     require(n <= MOST_FIELDS, "the fields of contexts")
     require(((columns >= 0) & (columns < n_columns)).all(), "a field of contexts")
-    require(np.isin(fields["is_feature"], (0, 1)).all(), "a field of contexts")
+    for name in ("is_feature", "has_many", "has_fractions", "is_named"):
+        require(np.isin(fields[name], (0, 1)).all(), "a field of contexts")
+    require(fields["is_named"].sum() <= MOST_NAMED, "the fields of contexts")
+    require(not (fields["is_feature"] & fields["is_named"]).any(), "a field of contexts")
     require(((fields["n_cuts"] >= 0) & (fields["n_cuts"] < ROOM)).all(), "the cuts of a column")
     require(cuts.shape == (n, ROOM) and np.isfinite(cuts).all(), "the cuts of a column")
     check_counts(seen)

@@ -19,7 +19,7 @@ from streamtree._core.stream.row cimport (
     LISTED, TABLE, Example, Prediction, Row, Scratch, remember, remembers,
 )
 from streamtree._core.trees.contexts.counts cimport MOST_LABELS, SPEEDS, ContextCounts, Record
-from streamtree._core.trees.contexts.fields cimport MOST_CONTEXTS, ContextFields, Field
+from streamtree._core.trees.contexts.fields cimport LAST, MOST_CONTEXTS, ContextFields, Field
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
@@ -256,7 +256,8 @@ cdef class ContextTree(Tree):
         for i in range(self.fields.n_contexts):
             memset(&self.weights[i], 0, sizeof(Weights))
             for s in range(SPEEDS):
-                self.weights[i].weights[s] = first
+                # exact values have to show first that they are names
+                self.weights[i].weights[s] = 0.0 if self.fields.is_exact(i) else first
             for j in range(n_before):
                 if names[j] == self.fields.contexts[i].name:
                     self.weights[i] = before[j]
@@ -298,9 +299,11 @@ cdef class ContextTree(Tree):
         return out.spread(columns, softmax_parts(start, ways, out.output), said - part)
 
     cdef list _fields_of(self, int32_t i):
-        cdef int32_t k
+        cdef int32_t k, n = self.fields.n_fields
         places = [self.fields.contexts[i].fields[k] for k in range(3)]
-        return [place for place in places if 0 <= place < self.fields.n_fields]
+        if self.fields.is_exact(i):
+            return [places[0] - n - LAST]
+        return [place for place in places if 0 <= place < n]
 
     cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil:
         """The column of a field, of categories that of the row if there is one."""
