@@ -77,7 +77,7 @@ class Field:
         if self.is_feature or len(values) < LEAST_VALUES:
             return
         self.has_fractions |= bool((values != np.floor(values)).any())
-        self.has_many |= len(set(values)) > MOST_EXACT
+        self.has_many |= MOST_EXACT < len(set(values)) < len(values)
         crowd = largest(values, self.cuts)
         cuts = cut(values)
         if 8 * crowd > len(values) and 4 * largest(values, cuts) <= 3 * crowd:

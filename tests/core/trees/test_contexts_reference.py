@@ -29,7 +29,8 @@ def stream(concept, n, n_labels, seed=0):
             x |= {"kind": f"k{rng.integers(40)}", "shape": f"s{rng.integers(5)}"}
             label += x["shape"] in ("s1", "s3")
         if "names" in concept:
-            # ten columns of whole numbers, and one that has fractions later
+            # ten columns of whole numbers, one that has fractions later, and one that never repeats
+            x["row"] = 5.0 + i
             x["shop"] = 1000.0 + 7 * rng.integers(60)
             x |= {f"number {j}": float(rng.integers(-40, 40)) for j in range(8)}
             x["size"] = float(rng.integers(50)) + 0.5 * (i > 400)

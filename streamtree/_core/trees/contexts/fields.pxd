@@ -31,7 +31,7 @@ cdef struct Field:
     uint32_t name       # a hash of the name of the column or feature
     int32_t n_cuts
     uint32_t n_changes  # how often the cuts became others
-    bint has_many       # different values, in some block
+    bint has_many       # different values in some block, of which at least one came again
     bint has_fractions  # among them
     bint is_named       # there is a context of its exact values
     float[ROOM] cuts      # those that are not there are above all

@@ -3,7 +3,8 @@
 Columns of numbers are cut where a block of rows says, into bins of about as many rows each; one of
 few values has a bin for every value. They are cut anew only where a later block shows that a bin
 has become too large: then what was known of the column's bins is no longer asked for. Many whole
-numbers may be names, of flights or shops: of those there are contexts of the exact values, too.
+numbers may be names, of flights or shops: if they come again, unlike those of rows, there are
+contexts of the exact values, too.
 """
 
 cimport cython
@@ -228,7 +229,7 @@ cdef class ContextFields:
         for i in range(n):
             n_values += i > 0 and values[i] > values[i - 1]
             field.has_fractions |= values[i] != floor(values[i])
-        field.has_many |= n_values > MOST_EXACT
+        field.has_many |= MOST_EXACT < n_values < n
         crowd = most_crowded(values, n, field.cuts, field.n_cuts)
         if CROWDED * crowd <= n:
             return
