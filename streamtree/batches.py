@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import reprlib
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -31,7 +32,8 @@ __all__ = [
 # of cells that a source may have
 NUMBERS, TEXTS = {int, float, bool}, {str, type(None)}
 # what a column has, and what it was learned as, that have nothing in common
-STRANGERS = {("numbers", "categories"), ("categories", "numbers")}
+STRANGERS = (("numbers", "categories"), ("categories", "numbers"))
+PACKAGE = "streamtree."
 # of names that columns are called by, which features cannot have
 OWN_NAMES = {Category, Shared}
 # characters of a label up to which an array of labels is one of numpy's strings
@@ -44,6 +46,21 @@ def _shown(names: Iterable[Any]) -> str:
     features = dict.fromkeys(name[0] if type(name) is Category else name for name in first)
     texts = [reprlib.repr(feature) for feature in features]
     return ", ".join([*texts[:3], *(["..."] if len(texts) > 3 else [])])
+
+
+def _kind_of(types: set[type], is_nominal: bool) -> str:
+    """What cells of these types are to a model."""
+    if is_nominal or (str in types and types <= TEXTS):
+        return "categories"
+    return "both" if str in types else "numbers"
+
+
+def _warn(message: str) -> None:
+    """Warn of a line outside this package."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
 
 
 def _checked_csr(X: Any) -> Any:
@@ -127,7 +144,8 @@ class Batch:
         self._frame: Any = None
         self._values: Any = None
         self._is_wide = False
-        # by column of a frame, where it is not of numbers alone
+        # what the columns of a frame have, if known: of all of them, or else by column
+        self._kind = ""
         self._kinds: dict[Any, str] = {}
         self.source: DenseRows | SparseRows | CodedRows | None = None
         if isinstance(X, np.ma.MaskedArray):
@@ -223,6 +241,7 @@ class Batch:
             else:
                 # what has no columns has no arrays to put together
                 array = np.asarray(frame.to_numpy() if self.names else [], dtype=np.float64)
+            self._kind = "numbers"
             self._take_array(array.reshape(self.n_rows, len(self.names)), self.names)
         else:
             self._code(self._frame_columns())
@@ -238,8 +257,7 @@ class Batch:
             plain = TEXTS if feature in self._nominal else NUMBERS | TEXTS
             if type(feature) in OWN_NAMES or not (is_nominal or kinds <= plain):
                 return
-            if is_nominal or str in kinds:
-                self._kinds[feature] = "categories" if is_nominal or kinds <= TEXTS else "both"
+            self._kinds[feature] = _kind_of(kinds, is_nominal)
             known = _Codes(is_nominal)
             numbers = cells
             codes[:, i] = 0
@@ -265,25 +283,30 @@ class Batch:
 
         `is_asked`: the rows are to be predicted, so that columns should be known.
         """
-        if not features.names or features.n_shared or not self.n_rows:
+        if not features.names or features.n_shared or not self.n_rows or self._is_wide:
             return
         names = [name for name in self.names if type(name) not in OWN_NAMES]
         if is_asked and names and not any(map(features.kind_of, names)):
-            warnings.warn(
+            _warn(
                 f"none of the columns of X, {_shown(names)}, has been learned; the model knows "
-                f"{_shown(features.names)}",
-                stacklevel=4,
+                f"{_shown(features.names)}"
             )
-        for name in names if self._frame is not None else ():
-            kind, known = self._kinds.get(name, "numbers"), features.kind_of(name)
-            if (kind, known) in STRANGERS and (
-                self._frame.get_column(name).null_count() < self.n_rows
-            ):
-                warnings.warn(
-                    f"column {name!r} has {kind}, but was learned as {known}: these are different "
-                    "features; nominal_attributes takes numbers as categories, too",
-                    stacklevel=4,
+        for kind, known in STRANGERS if self._frame is not None else ():
+            strangers = [
+                name for name in names if self._kinds.get(name, self._kind) == kind
+                and features.kind_of(name) == known and not self._is_missing(name)
+            ]  # fmt: skip
+            if strangers:
+                _warn(
+                    f"columns with {kind} were learned as {known}, which are different features: "
+                    f"{_shown(strangers)}; where numbers are categories, say so by "
+                    "nominal_attributes"
                 )
+
+    def _is_missing(self, name: Any) -> bool:
+        """Whether all cells of a column of a frame are."""
+        cells = self._frame.get_column(name).to_list()
+        return all(cell is None or cell != cell for cell in cells)
 
     def _has_nominal(self) -> bool:
         # there may be very many names

@@ -4,6 +4,7 @@ import datetime
 import pickle
 import warnings
 from decimal import Decimal
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -760,32 +761,57 @@ def test_decimals_are_the_floats_next_to_them(frame):
 
 
 def test_columns_that_tell_nothing_are_warned_of():
-    as_numbers = pd.DataFrame({"zip": [1, 2, 3, 4] * 10, "size": [0.5] * 40})
-    as_texts = as_numbers.astype({"zip": "category"})
+    as_numbers = pd.DataFrame({"zip": [1, 2, 3, 4] * 10, "id": [5, 6] * 20, "size": [0.5] * 40})
+    as_texts = as_numbers.astype({"zip": "category", "id": "category"})
     y = [0, 1, 1, 0] * 10
     strings, numbers = ModelTreeClassifier(), ModelTreeClassifier()
     strings.learn_many(as_texts, y)
     numbers.learn_many(as_numbers, y)
-    for act in (strings.predict_many, strings.predict_proba_many):
-        with pytest.warns(UserWarning, match="'zip' has numbers, but was learned as categories"):
+    for act in (
+        strings.predict_many, strings.predict_proba_many, lambda X: strings.clone(
+            include_attributes=True
+        ).test_then_learn_many(X, y),
+    ):  # fmt: skip
+        with pytest.warns(UserWarning, match="numbers were learned as categories") as told:
             act(as_numbers)
-    with pytest.warns(UserWarning, match="'zip' has categories, but was learned as numbers"):
+        # all columns at once, at the line that calls
+        assert len(told) == 1
+        assert "'zip', 'id'" in str(told[0].message)
+        assert told[0].filename == __file__
+    with pytest.warns(UserWarning, match="columns with categories were learned as numbers"):
         numbers.learn_many(as_texts, y)
     for X in (as_numbers.to_numpy(), as_numbers.add_prefix("x")):
-        with pytest.warns(UserWarning, match=r"none of the columns of X, .*knows 'zip', 'size'"):
+        with pytest.warns(UserWarning, match=r"none of the columns of X, .*knows 'zip', 'id'"):
             strings.predict_many(X)
 
 
-@pytest.mark.parametrize("cells", [[None, None], [float("nan"), None], ["a", 1.0], ["a", None]])
-def test_columns_that_are_missing_or_mixed_are_not_warned_of(cells):
-    model = ModelTreeClassifier()
-    model.learn_many(pd.DataFrame({"a": ["a", "b"] * 10, "b": [1.0, 2.0] * 10}), [0, 1] * 10)
-    X = pd.DataFrame({"a": cells, "b": [None, 1.0], "new": [1.0, 2.0]})
+@pytest.mark.parametrize("cells", [
+    [None, None], [float("nan"), None], ["a", 1.0], ["a", None], [Decimal("1.5"), Decimal("2.5")],
+    [np.float64(2.5), None],
+])  # fmt: skip
+@pytest.mark.parametrize("make", [pd.DataFrame, partial(pl.DataFrame, strict=False)])
+def test_columns_that_are_missing_or_mixed_are_not_warned_of(make, cells):
+    model = ModelTreeClassifier(nominal_attributes=["c"])
+    X = make({"a": ["a", "b"] * 10, "b": [1.0, 2.0] * 10, "c": [1, 2] * 10, "d": ["x", "y"] * 10})
+    model.learn_many(X, [0, 1] * 10)
+    rows = {"a": cells, "b": [None, 1.0], "c": [1, 2], "d": ["x", "y"], "new": [1.0, 2.0]}
+    if type(cells[0]) in (Decimal, np.float64):
+        # such cells make dicts of the rows, and nothing is known of what stands behind them
+        rows |= {"a": ["a", "b"], "b": cells}
+    X = make({name: pd.Series(column, dtype=object).tolist() for name, column in rows.items()})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.predict_many(X)
         model.predict_many(X[:0])
         ModelTreeClassifier().predict_many(X)
+
+
+def test_new_words_are_not_warned_of():
+    model = ModelTreeClassifier()
+    model.learn_many(sp.csr_matrix(np.eye(3, 100_000)), [0, 1, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_many(sp.csr_matrix(np.eye(1, 100_000, 50_000)))
 
 
 @pytest.mark.parametrize("labels", [[3, 4], [True, False], [1.5, 2.5], ["a", "b"]])

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from support.estimators import ESTIMATORS
 
-from streamtree import SoftTreeRegressor
+from streamtree import ForestClassifier, SoftTreeRegressor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* ha(s|ve) (had|come)")
 BOUNDED = [kind for kind in ESTIMATORS if "max_bytes" in kind()._get_params()]
@@ -72,3 +72,13 @@ def test_names_that_share_columns_are_the_same_in_frames_and_dicts():
         loop.learn_one(some if i % 2 else row, y[i])
     assert pickle.dumps(batch) == pickle.dumps(loop)
     assert len(batch.snapshot()["features"]) < len(names)
+
+
+def test_randomised_trees_stay_within_their_part_while_the_window_grows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 6))
+    y = np.where(rng.random(len(X)) < 0.3, rng.integers(2, size=len(X)), X[:, 0] * X[:, 1] > 0)
+    forest = ForestClassifier(members=("extra",), max_bytes=1_000_000)
+    for start in range(0, len(X), 50):
+        forest.learn_many(X[start : start + 50], y[start : start + 50])
+        assert sum(forest._core.tree.taken) <= 1.03 * forest._core.tree.bytes

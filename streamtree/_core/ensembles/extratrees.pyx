@@ -96,6 +96,13 @@ cdef class ExtraTrees(MeanPool):
         self._share()
         return Ensemble.begin(self, row, example, scratch, is_shared)
 
+    cdef size_t _window_bytes(self) noexcept nogil:
+        """What the window takes, or will before the trees of now are grown anew."""
+        cdef size_t now = self.window.n_bytes()
+        if self.window.n_rows() >= self.window.length:
+            return now
+        return max(now, min(now // 4 * 7, bytes_allowed() // 2))
+
     cdef void _share(self) noexcept nogil:
         """Tell all members what they may take, and those that are due to grow who may begin.
 
@@ -104,7 +111,7 @@ cdef class ExtraTrees(MeanPool):
         cdef Py_ssize_t m, n = max(self.n_members, 1), n_growing = 0
         cdef Py_ssize_t most_growing = (n + GROWING_PARTS - 1) // GROWING_PARTS
         cdef bint may_begin
-        cdef size_t left = left_of(bytes_allowed(), self.window.n_bytes())
+        cdef size_t left = left_of(bytes_allowed(), self._window_bytes())
         cdef size_t each = bytes_of_each(left, n, most_growing)
         if each < <size_t> self.window.n_rows() * BYTES_A_ROW:
             most_growing = (n + FEW_GROWING_PARTS - 1) // FEW_GROWING_PARTS

@@ -169,40 +169,42 @@ cdef class _Pool(Ensemble):
         if not any(short):
             return 0
         # what is given back at once is shared out anew, to a member that has enough as well
-        shared = [short[m] or self.member(m).gives_back for m in members]
-        kept = self._kept(takes, wants, short, shared)
+        gives = [self.member(m).gives_back and not self.is_passed(m) for m in members]
+        takes_part = [short[m] or gives[m] for m in members]
+        kept = self._kept(takes, wants, short, gives)
         left = max(1.0 - sum(kept), 0.0)
-        worths = [shared[m] * (LEAST_WORTH + max(self.says[m], 0.0)) for m in members]
+        worths = [takes_part[m] * (LEAST_WORTH + max(self.says[m], 0.0)) for m in members]
         for m in members:
             # no more than it wants, unless it is short
-            if shared[m] and not short[m] and left * worths[m] > wants[m] * sum(worths):
+            if takes_part[m] and not short[m] and left * worths[m] > wants[m] * sum(worths):
                 kept[m], worths[m] = wants[m], 0.0
                 left -= wants[m]
         worth = sum(worths)
         shares = [kept[m] + left * worths[m] / worth for m in members]
         late = sum([max(takes[m] - shares[m], 0.0) * self.member(m).has_window for m in members])
-        more = sum([shared[m] * max(shares[m] - takes[m], 0.0) for m in members])
+        more = sum([takes_part[m] * max(shares[m] - takes[m], 0.0) for m in members])
         self.shares_now = [
             takes[m] + (shares[m] - takes[m]) * max(1.0 - late / more, 0.0)
-            if shared[m] and shares[m] > takes[m] else shares[m] for m in members
+            if takes_part[m] and shares[m] > takes[m] else shares[m] for m in members
         ]
         for m in members:
             self.ledger(m).was_refused = False
         return self.bound(self.bytes)
 
-    cdef list _kept(self, list takes, list wants, list short, list shared):
+    cdef list _kept(self, list takes, list wants, list short, list gives):
         """What members have before what is left is shared out, in all at most 1."""
         cdef Py_ssize_t m
         cdef double left, spare
         members, first_shares = range(self.n_members), self.first_shares()
         # the least that a member is to have
         least = [
-            0.0 if self.member(m).gives_back
+            0.0 if gives[m]
             else takes[m] * (KEPT_OF_WINDOWS if short[m] and self.member(m).has_window else 1.0)
             for m in members
         ]
         kept = [
-            least[m] if shared[m] else max(wants[m], min(first_shares[m], 1.0 / LEAST_KEPT))
+            least[m] if short[m] or gives[m]
+            else max(wants[m], min(first_shares[m], 1.0 / LEAST_KEPT))
             for m in members
         ]
         left, spare = 1.0 - sum(kept), sum(kept) - sum(least)

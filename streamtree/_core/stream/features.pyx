@@ -130,8 +130,8 @@ cdef enum:
     # of the same, when to warn of the categories of a feature, and of names
     TOLD_OF_FEATURE = 10
     TOLD_OF_NAMES = 2
-    # strings of a feature, when to warn that all are numbers
-    TOLD_OF_NUMBERS = 100
+    # categories of a feature, when to warn that all are numbers
+    TOLD_OF_NUMBERS = 1000
 
 
 cdef bint are_numbers(list texts) except -1:
@@ -342,10 +342,13 @@ cdef class FeatureIndex:
             home = self._categories.get(name[0])
             if home is not None:
                 self._warn(name, home.bytes, home.bytes + size, self.most // TOLD_OF_FEATURE)
-                if len(home.columns) == TOLD_OF_NUMBERS and are_numbers(list(home.columns)):
+                if (
+                    len(home.columns) == TOLD_OF_NUMBERS and name[0] not in self.nominal
+                    and are_numbers(list(home.columns))
+                ):
                     warnings.warn(
-                        f"feature {name[0]!r} comes as strings that are numbers, such as "
-                        f"{name[1]!r}: each is a category of its own; give numbers as numbers",
+                        f"feature {name[0]!r} has {TOLD_OF_NUMBERS:,} categories that are numbers, "
+                        f"such as {name[1]!r}: if they are amounts, give numbers in their place",
                         stacklevel=2,
                     )
                 home.columns[name[1]] = column

@@ -685,7 +685,10 @@ def test_numbers_that_come_as_strings_are_warned_of_once():
     model = ModelTreeClassifier()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        for i in range(300):
+        for i in range(1200):
             model.learn_one({"a": str(i / 8), "id": str(i), "b": f"no. {i}"}, i % 2)
+        named = ModelTreeClassifier(nominal_attributes=["a"])
+        for i in range(1200):
+            named.learn_one({"a": str(i / 8)}, i % 2)
     assert len(told) == 1
-    assert "'a' comes as strings that are numbers, such as '12.5'" in str(told[0].message)
+    assert "'a' has 1,000 categories that are numbers, such as '125.0'" in str(told[0].message)
