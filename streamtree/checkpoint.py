@@ -33,6 +33,12 @@ class Checkpoint:
         At least 0: save when so much time has passed since the last checkpoint. At least one of
         the two must be given.
 
+    Attributes
+    ----------
+    notes
+        What is kept in the file beside the model: the notes that `resume` found there, until
+        others are given.
+
     Examples
     --------
     >>> import itertools, tempfile
@@ -73,6 +79,7 @@ class Checkpoint:
         self.path = Path(path)
         self.examples = examples
         self.seconds = seconds
+        self.notes: dict[str, Any] | None = None
         self._position = 0
         self._time = time.monotonic()
 
@@ -89,9 +96,9 @@ class Checkpoint:
             If the file is damaged.
 
         """
-        saved, position = of_ours(model), 0
+        saved, position, notes = of_ours(model), 0, None
         if self.path.exists():
-            loaded, at, _ = load_at(self.path)
+            loaded, at, notes = load_at(self.path)
             _check_same(loaded, model, self.path)
             saved, position = loaded, at or 0
         # a process that was killed while it wrote has left an unfinished file, beside the real one
@@ -100,6 +107,7 @@ class Checkpoint:
             if is_temporary(other.name, path.name):
                 with contextlib.suppress(OSError):
                     other.unlink()
+        self.notes = notes
         self._position, self._time = position, time.monotonic()
         return saved, position
 
@@ -109,9 +117,10 @@ class Checkpoint:
         """Save if it is time to; returns whether it was.
 
         Call it after every example or batch. `position` is the number of examples of the stream
-        that are behind the model, `notes` what else is to be kept in the file, see `save` of a
-        model.
+        that are behind the model, `notes` what else is to be kept in the file in place of those
+        that it has, see `save` of a model.
         """
+        of_ours(model)
         is_due = self.examples is not None and position - self._position >= self.examples
         if not is_due and self.seconds is not None:
             is_due = time.monotonic() - self._time >= self.seconds
@@ -123,7 +132,9 @@ class Checkpoint:
         self, model: StreamModel, position: int, *, notes: dict[str, Any] | None = None
     ) -> None:
         """Save now, at the end of a stream say."""
-        model.save(self.path, position=position, notes=notes)
+        notes = self.notes if notes is None else notes
+        of_ours(model).save(self.path, position=position, notes=notes)
+        self.notes = notes
         self._position, self._time = position, time.monotonic()
 
 

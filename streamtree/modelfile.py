@@ -40,6 +40,7 @@ HEADER = "model.json"
 PIECE_BYTES = 4_000_000
 READ_BYTES = 1 << 20
 MAX_NESTING = 32
+MAX_NESTING_OF_NOTES = 100
 # what an array or a field of a record may be
 PLAIN = {"|b1", "|i1", "|u1"} | {f"<{kind}{size}" for kind in "iu" for size in (2, 4, 8)}
 PLAIN |= {"<f4", "<f8"}
@@ -259,15 +260,30 @@ def check_names(state: dict[str, Any]) -> None:
 
 
 def check_notes(notes: Any) -> None:
-    """Raise for notes that JSON cannot say."""
+    """Raise for notes that JSON cannot say, or that are nested too deep to be read again."""
     if notes is None:
         return
     if type(notes) is not dict:
         raise TypeError(f"notes must be a dict, got {reprlib.repr(notes)}")
     try:
+        _check_note(notes, 0)
         json.dumps(notes, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise TypeError(f"notes: a model file keeps what JSON can say: {error}") from error
+
+
+def _check_note(note: Any, depth: int) -> None:
+    if depth > MAX_NESTING_OF_NOTES:
+        raise TypeError(f"and nothing that is nested more than {MAX_NESTING_OF_NOTES} deep")
+    if isinstance(note, dict):
+        for name, inside in note.items():
+            # JSON would make text of it, which may be there already
+            if not isinstance(name, str):
+                raise TypeError(f"keys must be str, got {reprlib.repr(name)}")
+            _check_note(inside, depth + 1)
+    elif isinstance(note, (list, tuple)):
+        for inside in note:
+            _check_note(inside, depth + 1)
 
 
 # -------------------------------------------------------------------------------- files

@@ -93,8 +93,23 @@ def test_notes_are_kept_beside_the_model(path):
     assert not checkpoint.update(model, 10, notes={})
     assert checkpoint.update(model, 11, notes={"seen": []})
     assert load_at(path)[1:] == (11, {"seen": []})
+    # until there are others, also for one that finds them in the file
     checkpoint.save(model, 12)
-    assert load_at(path)[1:] == (12, None)
+    assert load_at(path)[1:] == (12, {"seen": []})
+    checkpoint = Checkpoint(path, examples=10)
+    model, _ = checkpoint.resume(model)
+    assert checkpoint.notes == {"seen": []}
+    with pytest.raises(TypeError, match="notes"):
+        checkpoint.save(model, 13, notes={"seen": {1}})
+    assert checkpoint.update(model, 22)
+    assert load_at(path)[1:] == (22, {"seen": []})
+    checkpoint.save(model, 23, notes={})
+    checkpoint.save(model, 24)
+    assert load_at(path)[1:] == (24, {})
+    path.unlink()
+    checkpoint.resume(model)
+    checkpoint.save(model, 1)
+    assert load_at(path)[1:] == (1, None)
 
 
 def test_another_model_or_a_damaged_file_is_not_taken(path):
@@ -126,6 +141,8 @@ def test_a_pipeline_is_no_model(path):
     pipeline = StandardScaler() | ModelTreeClassifier()
     for act in (
         lambda: Checkpoint(path, examples=2).resume(pipeline),
+        lambda: Checkpoint(path, examples=2).save(pipeline, 1),
+        lambda: Checkpoint(path, examples=2).update(pipeline, 1),
         lambda: save(pipeline, path), lambda: to_bytes(pipeline),
     ):
         with pytest.raises(TypeError, match=r"needed, got Pipeline; of a pipeline give the last"):

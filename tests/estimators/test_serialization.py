@@ -311,6 +311,13 @@ def test_newer_formats_say_who_wrote_them(path):
         streamtree.load(path)
 
 
+def nested(depth):
+    notes = {}
+    for _ in range(depth):
+        notes = {"a": notes}
+    return notes
+
+
 def test_notes_come_back_and_are_an_object(path):
     notes = {"text": "é\ud800", "list": [1, 0.5, None, True, {"more": {}}]}
     saved(path).save(path, notes=notes)
@@ -322,10 +329,16 @@ def test_notes_come_back_and_are_an_object(path):
     altered(path, lambda header, _: header.update(notes=None))
     assert load_at(path)[2] is None
     before = path.read_bytes()
-    for bad in ([], "text", {"a": {1}}, {"a": math.nan}, {("a",): 1}):
+    deep: list[object] = []
+    round_and_round = {"a": deep}
+    deep.append(round_and_round)
+    for bad in ([], "text", {"a": {1}}, {"a": math.nan}, {("a",): 1}, {1: 2, "1": 3},
+                {"a": [({None: 1},)]}, round_and_round, nested(5000), nested(101)):  # fmt: skip
         with pytest.raises(TypeError, match="notes"):
             ModelTreeClassifier().save(path, notes=bad)
     assert path.read_bytes() == before
+    ModelTreeClassifier().save(path, notes=nested(100))
+    assert load_at(path)[2] == nested(100)
 
 
 def test_unknown_classes_and_parameters(path):
