@@ -50,7 +50,7 @@ from streamtree.reading import (
     Target,
     Targets,
     advice,
-    digest,
+    fingerprint,
 )
 from streamtree.scores import ClassScore, NumberScore, TargetsScore
 from streamtree.serialization import ModelFileError, load_at
@@ -74,6 +74,7 @@ NEEDS_MATPLOTLIB = 'a picture needs matplotlib: pip install "streamtree-learn[cl
 LINE_SECONDS = 10.0  # between two lines on progress where nobody sees a bar move
 WIDE = 400  # a table is not cut where it goes into a file
 MOST_SOURCES = 100  # that a model file knows
+NOTES = "streamtree-learn"  # the key of our notes in a model file, beside those of others
 EXTRAS = ("click", "polars", "rich", "matplotlib", "backports.zstd", "scikit-learn")
 EXIT_CODES = """Exit codes: 0 done, 1 the data or a model file cannot be used, 2 the command line is
 wrong, 130 stopped by Ctrl-C or SIGTERM (what was learned until then is kept)."""
@@ -130,8 +131,23 @@ def commands() -> None:
 # ---------------------------------------------------------------------------- options
 
 
+def _check_text(text: str) -> str:
+    """The text; ValueError for lone surrogates, as bytes come in that are no UTF-8."""
+    return text.encode().decode()
+
+
+def _texts(ctx: click.Context, option: click.Parameter, given: Any) -> Any:
+    for text in [given or ""] if not isinstance(given, tuple) else given:
+        try:
+            _check_text(text)
+        except ValueError:
+            raise click.BadParameter(f"{text!r} is no text in UTF-8", ctx, option) from None
+    return given
+
+
 def _pairs(ctx: click.Context, option: click.Parameter, given: Sequence[str]) -> dict[str, str]:
     pairs = {}
+    _texts(ctx, option, given)
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
@@ -142,16 +158,18 @@ def _pairs(ctx: click.Context, option: click.Parameter, given: Sequence[str]) ->
 
 def _delimiter(ctx: click.Context, option: click.Parameter, given: str | None) -> str | None:
     known = {"tab": "\t", "\\t": "\t", "space": " "}
-    given = known.get(given or "", given)
+    given = _texts(ctx, option, known.get(given or "", given))
     if given is not None and (len(given.encode()) != 1 or given in '"\r\n'):
         raise click.BadParameter("must be one character, or 'tab'", ctx, option)
     return given
 
 
 READING: list[Callable[[Any], Any]] = [
-    click.option("--drop", multiple=True, metavar="COLUMN", help="Leave a column out."),
     click.option(
-        "--nominal", multiple=True, metavar="COLUMN",
+        "--drop", multiple=True, callback=_texts, metavar="COLUMN", help="Leave a column out."
+    ),
+    click.option(
+        "--nominal", multiple=True, callback=_texts, metavar="COLUMN",
         help="Take the numbers of a column as names of categories.",
     ),
     click.option(
@@ -159,7 +177,8 @@ READING: list[Callable[[Any], Any]] = [
         help="Dates as strptime reads them, such as day=%d.%m.%Y; ISO dates are found without.",
     ),
     click.option(
-        "--missing", multiple=True, metavar="TEXT", help="What stands for a missing value: ?, say."
+        "--missing", multiple=True, callback=_texts, metavar="TEXT",
+        help="What stands for a missing value: ?, say.",
     ),
     click.option(
         "--format", "format_", type=click.Choice(["csv", "jsonl", "parquet"]),
@@ -169,14 +188,15 @@ READING: list[Callable[[Any], Any]] = [
         "--delimiter", callback=_delimiter, metavar="CHARACTER", help="Of a CSV; found by default."
     ),
     click.option(
-        "--header", metavar="NAME,NAME,...", help="Names of the columns of a CSV that has none."
+        "--header", callback=_texts, metavar="NAME,NAME,...",
+        help="Names of the columns of a CSV that has none.",
     ),
     click.option("--rows", type=click.IntRange(1), metavar="N", help="Stop after so many rows."),
     click.option("--quiet", is_flag=True, help="Nothing on standard error but what is wrong."),
 ]  # fmt: skip
 TARGET: list[Callable[[Any], Any]] = [
     click.option(
-        "--target", "targets", multiple=True, metavar="COLUMN",
+        "--target", "targets", multiple=True, callback=_texts, metavar="COLUMN",
         help="The column to predict; several that are numbers are predicted together.",
     ),
     click.option(
@@ -231,8 +251,8 @@ class Notes:
     Attributes
     ----------
     sources
-        The digest of the first rows of a file, how many these are, and how many rows of it were
-        learned; the last ones at the end.
+        The fingerprint of the first rows of a file, and how many rows of it were learned; the
+        last ones at the end.
     dates, missing
         As in `Reading`.
     others
@@ -249,27 +269,36 @@ class Notes:
     def of_file(cls, notes: dict[str, Any] | None, path: str) -> Notes:
         """Those of a model file, which may come from anyone."""
         others = {**(notes or {})}
+        own = others.pop(NOTES, {})
         try:
-            sources = [[str(d), int(n), int(rows)] for d, n, rows in others.pop("sources", [])]
-            reading = others.pop("reading", {})
-            dates = {name: str(form) for name, form in reading.get("dates", {}).items()}
-            return cls(sources, dates, list(map(str, reading.get("missing", []))), others)
+            sources = [[_check_text(f), int(rows)] for f, rows in own.get("sources", [])]
+            reading = own.get("reading", {})
+            dates = {k: _check_text(form) for k, form in reading.get("dates", {}).items()}
+            missing = [_check_text(text) for text in reading.get("missing", [])]
         except (AttributeError, TypeError, ValueError) as error:
             raise ModelFileError(f"{path}: its notes are of another program: {error}") from error
+        return cls(sources[-MOST_SOURCES:], dates, missing, others)
 
     def begin(self, head: list[dict[str, Any]]) -> list[Any]:
-        """The source that begins with these rows, known or new; it may have grown since."""
-        digests = {n: digest(head[:n]) for _, n, _ in self.sources if n <= len(head)}
-        known = [source for source in self.sources if digests.get(source[1]) == source[0]]
-        found = max(known, key=lambda source: source[1], default=[None, 0, 0])
+        """The source that begins with these rows, known or new.
+
+        It may have grown since, or be a copy that ends earlier.
+        """
+        new = fingerprint(head)
+        known = [
+            source for source in self.sources
+            if source[0] and (new.startswith(source[0]) or source[0].startswith(new))
+        ]  # fmt: skip
+        found = max(known, key=lambda source: len(source[0]), default=["", 0])
         others = [source for source in self.sources if source is not found]
-        self.sources = [*others, [digest(head), len(head), found[2]]][-MOST_SOURCES:]
+        longer = max(found[0], new, key=len)
+        self.sources = [*others, [longer, found[1]]][-MOST_SOURCES:]
         return self.sources[-1]
 
     def to_json(self, how: Reading) -> dict[str, Any]:
         """As a model file keeps them."""
         reading = {"dates": {**how.learned_dates, **how.dates}, "missing": sorted(how.missing)}
-        return {**self.others, "sources": self.sources, "reading": reading}
+        return {**self.others, NOTES: {"sources": self.sources, "reading": reading}}
 
 
 # ----------------------------------------------------------------------------- models
@@ -556,6 +585,7 @@ class Run:
     with_loss: bool = False
     trials: list[Trial] = field(default_factory=list)
     n_rows: int = 0
+    end: int = 0  # of the rows that were read, those that were skipped among them
 
     def go(
         self, source: str, chunks: Iterable[Chunk], show: Callable[[int, list[Trial]], None],
@@ -563,8 +593,9 @@ class Run:
     ) -> None:  # fmt: skip
         """Predict and learn every row after the first `skip`; `after` is told after each chunk."""
         for chunk in chunks:
-            end = chunk.start + len(chunk) if self.rows is None else self.rows
-            chunk = chunk[max(0, skip - chunk.start) : max(0, end - chunk.start)]
+            end = chunk.start + len(chunk)
+            self.end = end if self.rows is None else min(end, self.rows)
+            chunk = chunk[max(0, skip - chunk.start) : max(0, self.end - chunk.start)]
             if len(chunk):
                 y = self.target.read(chunk, source)
                 if not self.trials:
@@ -574,7 +605,7 @@ class Run:
                 self.n_rows += len(chunk)
                 after(self.n_rows)
                 show(self.n_rows, self.trials)
-            if self.rows is not None and chunk.start + len(chunk) >= self.rows:
+            if self.end == self.rows:
                 return
 
     def _start(self) -> None:
@@ -634,7 +665,8 @@ def evaluate(data: str | None, **options: Any) -> None:
         _report(title, run, options["as_json"])
         if plot:
             _draw(title, run, plot)
-            click.echo(f"the picture is in {plot}", err=True)
+            if not options["quiet"]:
+                click.echo(f"the picture is in {plot}", err=True)
     if interrupts.stopped:
         _end_stopped("stopped")
 
@@ -774,8 +806,8 @@ def train(data: str, output: str, **options: Any) -> None:
 
     The file is replaced as a whole: a process that is killed at any moment leaves the last whole
     model, and --resume goes on from there. It skips the rows of DATA that were learned before, for
-    it knows the last 100 files by their first rows; what comes from standard input is all new.
-    --rows counts the rows of DATA, with those that are skipped.
+    it knows the last 100 files by their first rows, and says how many; what comes from standard
+    input is all new. --rows counts the rows of DATA, with those that are skipped.
     """
     target = _target_of(options)
     _check_output(output, data)
@@ -790,6 +822,8 @@ def train(data: str, output: str, **options: Any) -> None:
 
     def make(task: str) -> dict[str, Any]:
         if saved is not None:
+            if source and not options["quiet"]:
+                _say_what_is_known(data, skip)
             return {type(saved).__name__: saved}
         names = [options["model"]] if options["model"] else []
         return _ours(make_models(names, options["parameters"], _nominal_of(options), task))
@@ -799,13 +833,11 @@ def train(data: str, output: str, **options: Any) -> None:
         chunks = interrupts.chunks(reader)
         first = [] if data == "-" else _first_chunks(reader, chunks)
         source = notes.begin(reader.head) if first else None
-        skip = source[2] if source else 0
-        if saved is not None and source and not skip and not options["quiet"]:
-            click.echo(f"{data} was not learned before: all its rows are new", err=True)
+        skip = source[1] if source else 0
 
         def keep(n: int, save: Callable[..., object]) -> None:
             if source:
-                source[2] = skip + n
+                source[1] = skip + n
             model = run.trials[0].model if run.trials else saved
             save(model, position + n, notes=notes.to_json(reader.how))
 
@@ -818,12 +850,21 @@ def train(data: str, output: str, **options: Any) -> None:
     if run.trials:
         score = _short_score(run.trials[0])
         click.echo(f"{output}: {position + run.n_rows:,} rows, {score}")
-    elif not interrupts.stopped:
-        rows = options["rows"]
-        which = f"the first {rows:,} rows" if rows and rows <= skip else "all rows"
-        click.echo(f"{output}: nothing new, {which} of {data} were learned before", err=True)
+    elif not interrupts.stopped and not options["quiet"]:
+        which = f"{skip:,} rows that begin like {data}"  # which ends before them
+        if run.end == options["rows"]:
+            which = f"the first {run.end:,} rows of {data}"
+        elif run.end >= skip:
+            which = f"all rows of {data}"
+        click.echo(f"{output}: nothing new, {which} were learned before", err=True)
     if interrupts.stopped:
         _end_stopped("stopped; --resume goes on from here")
+
+
+def _say_what_is_known(data: str, skip: int) -> None:
+    """Before the first new row of a file is learned."""
+    text = f"{skip:,} rows of {data} were learned before"
+    click.echo(text if skip else f"{data} was not learned before: all its rows are new", err=True)
 
 
 def _first_chunks(reader: Reader, chunks: Iterator[Chunk]) -> list[Chunk]:
@@ -859,8 +900,14 @@ def _target_as_learned(model: StreamModel, target: Target | Targets) -> Target |
             )
     if isinstance(target, Targets):
         return target
-    texts = task == "classification" and any(type(each) is str for each in model.labels)
-    return Target(target.name, task, texts)
+    labels = model.labels if task == "classification" else []
+    texts = any(isinstance(label, str) for label in labels)
+    whole = bool(labels) and all(_is_whole(label) for label in labels)
+    return Target(target.name, task, texts, whole)
+
+
+def _is_whole(label: Any) -> bool:
+    return isinstance(label, (int, np.integer)) and not isinstance(label, bool)
 
 
 def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int, Notes]:

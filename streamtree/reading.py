@@ -7,6 +7,7 @@ category. So a stream gives the same rows however it is cut into chunks. Needs p
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import csv
 import difflib
@@ -29,7 +30,7 @@ import polars as pl
 
 from streamtree._core.stream.features import category_text
 
-__all__ = ["Chunk", "DataError", "Reader", "Reading", "Target", "Targets", "advice", "digest"]
+__all__ = ["Chunk", "DataError", "Reader", "Reading", "Target", "Targets", "advice", "fingerprint"]
 
 BLOCK_BYTES = 1 << 22  # some 20,000 rows of ten numbers: larger ones read no faster
 BLOCK_ROWS = 50_000
@@ -41,10 +42,13 @@ HEAD_ROWS = 100  # by which a file is known
 HEAD_BYTES = 1024  # of a text, without a zero
 SEPARATORS = ",;\t|"
 ZSTD, PARQUET = b"\x28\xb5\x2f\xfd", b"PAR1"
-PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bz2", b"\xfd7zXZ\x00": "lzma"}
+# a CSV may begin with BZh, too: bz2 goes on with a digit and the mark of a block, or of the end
+PACKED = {
+    rb"\x1f\x8b": "gzip", rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)": "bz2", rb"\xfd7zXZ\x00": "lzma",
+}  # fmt: skip
 DAY = 86_400.0
-BLANK_LINES = re.compile(rb"\A(?:[ \t]*\r?\n)+")
 STRAY_QUOTE = "a quote within a field: write the whole field in quotes, and its own twice"
+NO_DATES = "but a column of dates must hold text or dates"
 LONE_CR = r"lines end with \r alone: replace it, with tr '\r' '\n' say"
 ISO = r"^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:[.]\d{1,9})?)?(?:Z|[+-]\d\d:?\d\d)?)?$"
 
@@ -140,13 +144,17 @@ def advice(name: str, known: Iterable[str]) -> str:
     return f"there are {shown}{' and more' if len(lowered) > 10 else ''}"
 
 
-def digest(rows: Iterable[dict[str, Any]]) -> str:
-    """Of the content of rows, see `Reader.head`."""
-    cells = [
-        sorted((name, value) for name, value in row.items() if value is not None and value == value)
-        for row in rows
-    ]
-    return hashlib.sha256(ascii(cells).encode()).hexdigest()
+def fingerprint(rows: Iterable[dict[str, Any]]) -> str:
+    """Of the content of rows, see `Reader.head`: four characters a row, in their order.
+
+    So that of a file begins with that of its first rows.
+    """
+    return "".join(map(_mark, rows))
+
+
+def _mark(row: dict[str, Any]) -> str:
+    cells = sorted((name, cell) for name, cell in row.items() if cell is not None and cell == cell)
+    return base64.b64encode(hashlib.sha256(ascii(cells).encode()).digest()[:3]).decode()
 
 
 class Reader:
@@ -253,9 +261,12 @@ class Reader:
 
     def _csv(self, blocks: Iterator[bytes]) -> Iterator[Chunk]:
         names, separator, line = list(self.how.header or []), self.how.delimiter, 1
+        # a line of delimiters alone is a row
+        blanks = {" ", "\t"} - {*(separator or SEPARATORS)}
+        blank_lines = re.compile(rf"\A(?:[{''.join(blanks)}]*\r?\n)+".encode())
         for block in blocks:
             if separator is None or not names:
-                rest = BLANK_LINES.sub(b"", block)
+                rest = blank_lines.sub(b"", block)
                 line += block.count(b"\n", 0, len(block) - len(rest))
                 block = rest
                 if not block:
@@ -283,13 +294,14 @@ class Reader:
         if not rows:
             return None
         quoted = b'"' in rows
-        frame = None
+        read_csv = functools.partial(
+            pl.read_csv, has_header=False, new_columns=names, separator=separator,
+            schema={name: pl.String for name in names}, infer_schema=False,
+        )  # fmt: skip
         try:
-            frame = pl.read_csv(
-                io.BytesIO(rows), has_header=False, new_columns=names, separator=separator,
-                schema={name: pl.String for name in names}, infer_schema=False,
-                null_values=sorted(self.how.missing),
-            )
+            if self._head_rows:
+                self._keep_head(read_csv(io.BytesIO(rows), n_rows=self._head_rows))
+            frame = read_csv(io.BytesIO(rows), null_values=sorted(self.how.missing))
         except pl.exceptions.PolarsError as error:
             _find_bad_row(block, names, separator, line, self.name)
             _find_stray_mark(block, separator, line, self.name)
@@ -304,6 +316,14 @@ class Reader:
         if suspicious:
             _find_bad_row(block, names, separator, line, self.name)
         return frame
+
+    @property
+    def _head_rows(self) -> int:
+        """How many rows the head still lacks."""
+        return HEAD_ROWS - len(self.head)
+
+    def _keep_head(self, frame: Any) -> None:
+        self.head += frame.head(self._head_rows).to_dicts()
 
     def _check_names(self, names: Sequence[str]) -> None:
         how = self.how
@@ -323,6 +343,7 @@ class Reader:
         lazy = pl.scan_parquet(source, glob=False)
         self._check_names(lazy.collect_schema().names())
         for frame in lazy.collect_batches(chunk_size=BLOCK_ROWS, maintain_order=True):
+            self._keep_head(frame)
             yield self._typed(frame)
 
     # -------------------------------------------------------------------- CSV and Parquet
@@ -333,7 +354,6 @@ class Reader:
         Strings of a CSV may be numbers; without a separator they are not.
         """
         how = self.how
-        self.head += frame.head(HEAD_ROWS - len(self.head)).to_dicts()
         y = {name: _text(frame.get_column(name), how.missing) for name in how.targets}
         features = frame.drop([*how.drop, *how.targets], strict=False)
         plain = features.select(
@@ -383,11 +403,13 @@ class Reader:
         return Chunk(rows, y, 0)
 
     def _dates(self, name: str, column: Any) -> dict[str, Any]:
-        if column.dtype == pl.String and name in self._dates_of:
-            text = _text(column, self.how.missing)
+        column = _text(column, self.how.missing)
+        if column.dtype == pl.String:
             pattern = self._dates_of[name]
-            times = pl.Series(name, [self._time(name, cell, pattern) for cell in text])
+            times = pl.Series(name, [self._time(name, cell, pattern) for cell in column])
             return _parts(name, times.cast(pl.Datetime("us")), "%H" in pattern or "%I" in pattern)
+        if column.dtype not in (pl.Date, pl.Datetime, pl.Null):
+            raise DataError(f"{self.name}: column {name!r} holds {column.dtype}, {NO_DATES}")
         has_clock = column.dtype != pl.Date
         if column.dtype == pl.Datetime and column.dtype.time_zone is not None:
             column = column.dt.replace_time_zone(None)
@@ -421,7 +443,7 @@ class Reader:
                     raise DataError(f"{self.name}, line {line} is not JSON: {error}") from None
                 if type(row) is not dict:
                     raise DataError(f"{self.name}, line {line} is no object with names and values")
-                if len(self.head) < HEAD_ROWS:
+                if self._head_rows:
                     self.head.append({**row})
                 if not seen and not row.keys() >= y.keys():
                     self._check_names(list(row))
@@ -450,6 +472,10 @@ class Reader:
             if name in self._nominal:
                 cells[name] = category_text(value)
             elif not isinstance(value, str):
+                if name in self._dates_of:
+                    raise DataError(
+                        f"{self.name}, line {line}: {name!r} is {value!r}, {NO_DATES}"
+                    )
                 cells[name] = value
             elif name in self._dates_of:
                 pattern = self._dates_of[name]
@@ -477,20 +503,30 @@ class Target:
         different whole numbers, are classes.
     nominal
         Whether whole numbers are to be taken as text.
+    whole
+        Whether all labels before these were whole numbers.
 
     """
 
-    def __init__(self, name: str, task: str | None = None, nominal: bool = False) -> None:
+    def __init__(
+        self, name: str, task: str | None = None, nominal: bool = False, whole: bool = False
+    ) -> None:
         self.name = name
         self.task = task
-        self._whole: bool | None = False if nominal else None
+        self._whole: bool | None = False if nominal else whole or None
+        self._way_out = f"; --nominal {name} takes all as text, --task regression as numbers"
+        if whole:
+            self._way_out = ""
         if nominal:
             self.task = task or "classification"
 
     def read(self, chunk: Chunk, source: str) -> Any:
         """The labels of a chunk as a list, or its numbers as an array."""
         y = chunk.y[self.name]
-        series = pl.Series(y, strict=False, dtype=None) if isinstance(y, list) else y
+        try:
+            series = pl.Series(y, strict=False, dtype=None) if isinstance(y, list) else y
+        except UnicodeEncodeError as error:  # half a character, as JSON may escape it
+            raise DataError(f"{source}: the target {self.name!r} is no text: {error}") from error
         if series.dtype.is_nested() or series.dtype == pl.Binary:
             raise DataError(
                 f"{source}: the target {self.name!r} holds {series.dtype}, no number or text"
@@ -501,7 +537,7 @@ class Target:
             row = chunk.start + int(series.is_null().arg_max() or 0) + 1
             raise DataError(f"{source}, row {row}: the target {self.name!r} is empty")
         if self.task is None:
-            self.task = self._task_of(series[:TELLING_ROWS], f"{source}, row", chunk.start + 1)
+            self.task = self._task_of(series[:TELLING_ROWS], source, chunk.start + 1)
         if self.task == "classification":
             return self._labels(y, series, chunk, source)
         numbers = series.cast(pl.Float64, strict=False)
@@ -514,7 +550,7 @@ class Target:
             )
         return numbers.to_numpy()
 
-    def _task_of(self, series: Any, where: str, first: int) -> str:
+    def _task_of(self, series: Any, source: str, first: int) -> str:
         """Of the first rows of a target, whose first has the number `first`."""
         if series.dtype == pl.Boolean:
             return "classification"
@@ -525,33 +561,35 @@ class Target:
             return "classification"
         if not is_text.any():
             return "regression"
-        if len(known) <= series.filter(is_text).n_unique():
+        if 2 * is_text.sum() >= len(series):
             return "classification"
         row = int(is_text.arg_max() or 0)
         raise DataError(
-            f"{where} {first + row}: the target {self.name!r} is {series[row]!r}, where most are "
-            "numbers: mend it, or take all for labels by --task classification"
+            f"{source}, row {first + row}: the target {self.name!r} is {series[row]!r}, where most "
+            "are numbers: mend it, or take all for labels by --task classification"
         )
 
     def _labels(self, y: Any, series: Any, chunk: Chunk, source: str) -> list[Any]:
-        if isinstance(y, list) or series.dtype != pl.String:
+        kind = series.dtype
+        # a model file keeps no dates and no decimals
+        becomes_text = kind.is_temporal() or kind.is_decimal()
+        if self._whole and becomes_text:
+            series = series.cast(pl.String)
+        elif kind != pl.String or (isinstance(y, list) and not self._whole):
             labels = y if isinstance(y, list) else series.to_list()
-            # a model file keeps no dates and no decimals
-            kind = series.dtype
-            as_text = self._whole is False or kind.is_temporal() or kind.is_decimal()
-            return list(map(str, labels)) if as_text else labels
+            return list(map(str, labels)) if self._whole is False or becomes_text else labels
         whole = series.cast(pl.Int64, strict=False)
         # 007 and 7 are different labels
-        same = whole.cast(pl.String) == series
+        same = (whole.cast(pl.String) == series).fill_null(False)
         if self._whole is None:
-            self._whole = bool(same.fill_null(False).all())
+            self._whole = bool(same.all())
         if not self._whole:
             return list(series.to_list())
-        if not same.fill_null(False).all():
-            row = int((~same.fill_null(False)).arg_max() or 0)
+        if not same.all():
+            row = int((~same).arg_max() or 0)
             raise DataError(
                 f"{source}, row {chunk.start + row + 1}: the target {self.name!r} is "
-                f"{series[row]!r}, after whole numbers; --nominal {self.name} takes all as text"
+                f"{series[row]!r}, after whole numbers{self._way_out}"
             )
         return list(whole.to_list())
 
@@ -678,9 +716,9 @@ def _available(stream: Any, most: int) -> bytes:
 
 def _unpacked(stream: Any, name: str) -> Any:
     """The stream, decompressed if its first bytes say so."""
-    magic = stream.peek(6)[:6]
+    magic = stream.peek(10)[:10]
     for start, module in PACKED.items():
-        if magic.startswith(start):
+        if re.match(start, magic):
             return importlib.import_module(module).open(stream)
     if not magic.startswith(ZSTD):
         return stream

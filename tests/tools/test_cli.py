@@ -26,6 +26,7 @@ from support.estimators import ESTIMATORS  # noqa: E402
 import streamtree  # noqa: E402
 from streamtree import ModelTreeClassifier, cli  # noqa: E402
 from streamtree.base import StreamClassifier, StreamRegressor  # noqa: E402
+from streamtree.checkpoint import Checkpoint  # noqa: E402
 from streamtree.scores import ClassScore, Curve, NumberScore  # noqa: E402
 from streamtree.serialization import load_at  # noqa: E402
 
@@ -59,6 +60,12 @@ def scores(*argv, **kwargs):
 
 def notes_of(path):
     return load_at(path)[2]
+
+
+def sources_of(path):
+    """How many first rows of files a model knows, and how many it has learned of each."""
+    sources = notes_of(path)["streamtree-learn"]["sources"]
+    return [[len(fingerprint) // 4, rows] for fingerprint, rows in sources]
 
 
 def stream(n=600, seed=0):
@@ -215,8 +222,8 @@ def test_train_predict_inspect(data):
     X = data.drop("label", "amount").with_columns(pl.col("code").cast(pl.String))
     model.learn_many(X, data["label"])
     notes = notes_of("m.st")
-    assert [source[1:] for source in notes["sources"]] == [[100, 600]]
-    assert notes["reading"] == {"dates": {}, "missing": []}
+    assert sources_of("m.st") == [[100, 600]]
+    assert notes["streamtree-learn"]["reading"] == {"dates": {}, "missing": []}
     model.save("again.st", position=600, notes=notes)
     assert Path("m.st").read_bytes() == Path("again.st").read_bytes()
 
@@ -311,8 +318,8 @@ def test_resume_skips_what_was_learned_of_the_same_file_only(data):
     rows, err = learned("other.csv")
     assert rows == 400
     assert err == "other.csv was not learned before: all its rows are new\n"
-    assert learned("other.csv", "--quiet")[0] == 0
-    assert learned("data.csv") == (350, "")
+    assert learned("other.csv", "--quiet") == (0, "")
+    assert learned("data.csv") == (350, "250 rows of data.csv were learned before\n")
     # known by its content, wherever it is
     Path("moved.gz").write_bytes(gzip.compress(Path("data.csv").read_bytes()))
     rows, err = learned("moved.gz")
@@ -336,13 +343,60 @@ def test_resume_knows_a_file_that_has_grown(end):
     write = {"csv": "write_csv", "jsonl": "write_ndjson", "parquet": "write_parquet"}[end]
     for n, rows in ((40, 40), (60, 20), (61, 1), (301, 240)):
         getattr(frame[:n], write)(f"data.{end}")
-        assert learned(f"data.{end}") == (rows, "")
-    assert [source[1:] for source in notes_of("m.st")["sources"]] == [[100, 301]]
+        assert learned(f"data.{end}")[0] == rows
+    assert sources_of("m.st") == [[100, 301]]
+    # a copy of its beginning is no other file
+    for n in (1, 50, 200):
+        getattr(frame[:n], write)(f"copy.{end}")
+        said = f"m.st: nothing new, 301 rows that begin like copy.{end} were learned before\n"
+        assert learned(f"copy.{end}") == (0, said)
+    assert sources_of("m.st") == [[100, 301]]
+
+
+def test_what_stands_for_a_missing_value_makes_no_other_file(data):
+    rows = [f"{'?' if i % 3 else i},{'-9' if i % 4 else i},{'ab'[i % 2]}" for i in range(40)]
+    Path("data.csv").write_text("\n".join(["n,size,label", *rows]))
+    for missing in ("?", "-9", "b"):
+        assert learned("data.csv", "--missing", missing, "--rows", 30)[0] in (30, 0)
+    assert sources_of("m.st") == [[40, 30]]
+
+
+def test_rows_that_are_skipped_are_told_of(data):
+    data[:1].write_csv("one.csv")
+    assert learned("one.csv") == (1, "")
+    pl.concat([data[:1], stream(50, seed=3)]).write_csv("other.csv")
+    assert learned("other.csv") == (50, "1 rows of other.csv were learned before\n")
+    # two files that begin alike and go on otherwise are two
+    assert learned("data.csv")[1] == "data.csv was not learned before: all its rows are new\n"
+    argv = ["other.csv", "--rows", 60]
+    assert learned(*argv)[1].startswith("m.st: nothing new, all rows of other.csv")
+    assert learned(*argv, "--quiet") == (0, "")
+
+
+def test_labels_that_were_whole_numbers_stay_so():
+    Path("data.csv").write_text("a,label\n" + "1,0\n2,1\n" * 20)
+    call("train", "data.csv", "--target", "label", "-o", "m.st")
+    before = Path("m.st").read_bytes()
+    Path("b.csv").write_text("a,label\n1,0\n2,b\n")
+    Path("b.jsonl").write_text('{"a": 1, "label": 0}\n{"a": 2, "label": "b"}\n')
+    pl.DataFrame({"a": [1, 2], "label": ["0", "b"]}).write_parquet("b.parquet")
+    for name in ("b.csv", "b.jsonl", "b.parquet"):
+        err = complaint("train", name, "--target", "label", "-o", "m.st", "--resume")
+        assert f"{name}, row 2: the target 'label' is 'b', after whole numbers\n" in err
+    day = pl.Series(["2025-01-01"]).str.to_date()
+    pl.DataFrame({"a": [1], "label": day}).write_parquet("day.parquet")
+    err = complaint("train", "day.parquet", "--target", "label", "-o", "m.st", "--resume")
+    assert "row 1: the target 'label' is '2025-01-01', after whole numbers" in err
+    assert Path("m.st").read_bytes() == before
+    for end, text in (("csv", "a,label\n5,0\n"), ("jsonl", '{"a": 3, "label": "1"}\n')):
+        Path(f"c.{end}").write_text(text)
+        assert learned(f"c.{end}")[0] == 1
+    assert streamtree.load("m.st").labels == [0, 1]
 
 
 def test_rows_of_a_resumed_training_are_rows_of_its_file(data):
     assert learned("data.csv", "--rows", 300) == (300, "")
-    assert learned("data.csv", "--rows", 350) == (50, "")
+    assert learned("data.csv", "--rows", 350)[0] == 50
     rows, err = learned("data.csv", "--rows", 200)
     assert (rows, err) == (
         0, "m.st: nothing new, the first 200 rows of data.csv were learned before\n"
@@ -359,13 +413,39 @@ def test_of_many_files_the_last_are_known(monkeypatch):
 
 def test_notes_of_others_are_kept_or_refused(data):
     model = ModelTreeClassifier()
-    model.save("m.st", notes={"author": "me"})
+    others = {"author": "me", "sources": 1, "reading": "of mine"}
+    model.save("m.st", notes=others)
     assert learned("data.csv")[0] == 600
-    assert notes_of("m.st").keys() == {"author", "sources", "reading"}
-    for notes in ({"sources": 1}, {"sources": [["a"]]}, {"reading": []},
-                  {"sources": [["a", 1, "b"]]}, {"reading": {"missing": 1}}):  # fmt: skip
-        model.save("m.st", notes=notes)
+    assert others.items() <= notes_of("m.st").items()
+    assert notes_of("m.st").keys() - others == {"streamtree-learn"}
+    for notes in ([], {"sources": 1}, {"sources": [["a"]]}, {"reading": []},
+                  {"sources": [["a", "b"]]}, {"sources": [[1, 1]]}, {"reading": {"missing": 1}},
+                  {"reading": {"missing": ["\udcff"]}},
+                  {"reading": {"dates": {"day": "\udcff"}}}):  # fmt: skip
+        model.save("m.st", notes={"streamtree-learn": notes})
         assert "its notes are of another program" in complaint("predict", "m.st", "data.csv")
+
+
+def test_a_checkpoint_of_the_library_keeps_what_the_command_line_knows(data):
+    assert learned("data.csv", "--rows", 250)[0] == 250
+    checkpoint = Checkpoint("m.st", examples=10)
+    model, position = checkpoint.resume(ModelTreeClassifier())
+    model.learn_many(stream(50, seed=7).drop("label"), stream(50, seed=7)["label"])
+    assert checkpoint.update(model, position + 50)
+    assert learned("data.csv") == (350, "250 rows of data.csv were learned before\n")
+    assert load_at("m.st")[1] == 650
+
+
+def test_a_file_is_looked_up_at_once(monkeypatch):
+    calls = []
+    found = cli.fingerprint
+    monkeypatch.setattr(cli, "fingerprint", lambda rows: calls.append(1) or found(rows))
+    sources = [["abcd" * n, n] for n in range(1, 1001)]
+    notes = cli.Notes.of_file({"streamtree-learn": {"sources": sources}}, "m.st")
+    assert notes.sources == sources[-100:]
+    notes.begin([{"a": i} for i in range(100)])
+    assert calls == [1]
+    assert len(notes.sources) == 100
 
 
 def test_dates_and_what_is_missing_are_read_as_they_were_learned():
@@ -373,7 +453,7 @@ def test_dates_and_what_is_missing_are_read_as_they_were_learned():
     Path("data.csv").write_text("\n".join(["day,n,label", *rows]))
     options = ["--date", "day=%d.%m.%Y", "--missing", "?"]
     call("train", "data.csv", "--target", "label", "-o", "m.st", "--rows", 100, *options)
-    assert learned("data.csv") == (100, "")
+    assert learned("data.csv")[0] == 100
     model = streamtree.load("m.st")
     assert cli.known_columns(model)[0] == {"day.weekday", "day.days", "n"}
     out, err = call("predict", "m.st", "data.csv")
@@ -396,7 +476,7 @@ def test_parameters_that_may_change_are_set_when_it_goes_on(data):
     _, err = call(*argv, "--resume", "--set", "learning_rate=0.125", "--rows", 200)
     assert "nothing new" in err
     assert streamtree.load("m.st").learning_rate == 0.125
-    assert notes_of("m.st")["sources"][0][2] == 200
+    assert sources_of("m.st") == [[100, 200]]
     before = Path("m.st").read_bytes()
     err = complaint(*argv, "--resume", "--set", "learning_rate=-1", code=2)
     assert "learning_rate must be" in err
@@ -475,7 +555,7 @@ def test_a_training_that_is_stopped_goes_on(tmp_path, number):
     part = frame[: position + 10_000]
     model.learn_many(part.drop("label"), part["label"])
     notes = notes_of("m.st")
-    assert [source[1:] for source in notes["sources"]] == [[100, position + 10_000]]
+    assert sources_of("m.st") == [[100, position + 10_000]]
     model.save("again.st", position=position + 10_000, notes=notes)
     assert Path("m.st").read_bytes() == Path("again.st").read_bytes()
     assert [name for name in os.listdir() if name.endswith(".tmp")] == []
@@ -554,6 +634,10 @@ def test_bad_data_leave_the_file_as_it_was(data):
          "no model 'SoftTreeClassifier' for regression"),
         (["evaluate", "data.csv", "--target", "label", "--plot", "no/a.png"], 2, "no folder"),
         (["evaluate", "data.csv", "--target", "label", "--delimiter", "ab"], 2, "one character"),
+        (["evaluate", "data.csv", "--target", "label", "--missing", "\udcff"], 2, "no text in UTF"),
+        (["evaluate", "data.csv", "--target", "label", "--header", "\udcff"], 2, "no text in UTF"),
+        (["evaluate", "data.csv", "--target", "label", "--delimiter", "\udcff"], 2, "no text in"),
+        (["evaluate", "data.csv", "--target", "label", "--date", "a=\udcff"], 2, "no text in UTF"),
         (["evaluate", "data.csv", "--demo"], 2, "its own data"),
         (["evaluate", "data.csv", "--target", "label", "--model",
           "linear_model.LogisticRegression"], 1, "labels 0 and 1"),

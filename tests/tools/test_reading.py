@@ -94,6 +94,17 @@ def test_a_csv_by_name_or_pipe_plain_or_compressed(tmp_path, piped, pack, end):
     assert labels_of(tmp_path / "data") == LABELS
 
 
+@pytest.mark.parametrize("name", ["BZh", "BZh9", "BZh91AY"])
+def test_a_csv_may_begin_like_bz2(tmp_path, piped, name):
+    data = f"{name},b\n1,2\n".encode()
+    (tmp_path / "data").write_bytes(data)
+    for source in (tmp_path / "data", piped(data)):
+        assert rows_of(source) == [{name: 1.0, "b": 2.0}]
+    (tmp_path / "data").write_bytes(bz2.compress(b""))
+    with pytest.raises(DataError, match="has no rows"):
+        rows_of(tmp_path / "data")
+
+
 @pytest.mark.parametrize("separator", [";", "\t", "|"])
 def test_a_csv_of_another_delimiter(tmp_path, separator):
     path = tmp_path / "data.csv"
@@ -135,6 +146,21 @@ def test_blank_lines_before_the_first_are_skipped(tmp_path, monkeypatch, size, h
         rows_of(path, **how)
 
 
+def test_a_line_of_delimiters_is_a_row(tmp_path):
+    path = tmp_path / "data.csv"
+    for text, how in (
+        ("\t\n1\tx\n", {}), ("\t\n1\tx\n", {"delimiter": "\t"}), (" \n1 x\n", {"delimiter": " "}),
+        ("\n  \n\t\n1\tx\n", {}), (" \t\n,\n1,x\n", {"delimiter": ","}),
+    ):  # fmt: skip
+        path.write_text(text)
+        header = None if how.get("delimiter") == "," else ["a", "b"]
+        rows = rows_of(path, header=header, **how)
+        if header:
+            assert_rows(rows, [{}, {"a": 1.0, "b": "x"}])
+        else:
+            assert_rows(rows, [{"column 1": 1.0, "column 2": "x"}])
+
+
 def head_of(path, **how):
     reader = Reader(str(path), Reading(**how))
     for _ in reader:
@@ -145,20 +171,22 @@ def head_of(path, **how):
 def test_the_head_is_the_content_of_the_first_rows(tmp_path, monkeypatch):
     path = tmp_path / "data"
     path.write_text(TABLE)
-    known = reading.digest(head_of(path))
-    assert known != reading.digest(head_of(path)[:3])
-    for how in ({"drop": frozenset("a")}, {"targets": ["y"]}, {"nominal": frozenset("a")}):
-        assert reading.digest(head_of(path, **how)) == known
+    known = reading.fingerprint(head_of(path))
+    assert len(known) == 4 * 4
+    assert known[:12] == reading.fingerprint(head_of(path)[:3])
+    for how in ({"drop": frozenset("a")}, {"targets": ["y"]}, {"nominal": frozenset("a")},
+                {"missing": frozenset(["1", "x", "u"])}):  # fmt: skip
+        assert reading.fingerprint(head_of(path, **how)) == known
     path.write_bytes(gzip.compress(TABLE.replace("\n", "\r\n").encode()))
-    assert reading.digest(head_of(path)) == known
+    assert reading.fingerprint(head_of(path)) == known
     monkeypatch.setattr(reading, "BLOCK_BYTES", 9)
-    assert reading.digest(head_of(path)) == known
+    assert reading.fingerprint(head_of(path)) == known
     monkeypatch.setattr(reading, "HEAD_ROWS", 3)
     assert len(head_of(path)) == 3
     # an empty cell is as none, and the order of names does not matter
     rows = [{"a": 1, "b": None}, {"a": float("nan"), "b": "é"}]
-    assert reading.digest(rows) == reading.digest([{"a": 1}, {"b": "é"}])
-    assert reading.digest([{"a": 1, "b": 2}]) == reading.digest([{"b": 2, "a": 1}])
+    assert reading.fingerprint(rows) == reading.fingerprint([{"a": 1}, {"b": "é"}])
+    assert reading.fingerprint([{"a": 1, "b": 2}]) == reading.fingerprint([{"b": 2, "a": 1}])
     for write in ("write_ndjson", "write_parquet"):
         getattr(pl.DataFrame({"a": [1, 2, 3, 4], "y": [0, 1, 0, 1]}), write)(path)
         assert head_of(path, targets=["y"]) == [{"a": i, "y": (i + 1) % 2} for i in (1, 2, 3)]
@@ -300,6 +328,18 @@ def test_a_cell_that_is_no_number_makes_no_labels_of_numbers(tmp_path, row):
         labels_of(path)
 
 
+def test_codes_among_which_some_are_numbers_are_labels(tmp_path):
+    path = tmp_path / "data.csv"
+    cells = [str(i) if i % 10 == 0 else f"code {i % 40}" for i in range(1000)]
+    path.write_text("x,y\n" + "".join(f"1,{cell}\n" for cell in cells))
+    assert labels_of(path) == cells
+    # most are rows, not different ones
+    cells = [str(0.5 * i) if i % 5 else f"code {i}" for i in range(1000)]
+    path.write_text("x,y\n" + "".join(f"1,{cell}\n" for cell in cells))
+    with pytest.raises(DataError, match="file, row 1: the target 'y' is 'code 0', where most are"):
+        labels_of(path)
+
+
 @pytest.mark.parametrize("kind", [pl.Categorical, pl.Enum(["u", "v"])])
 def test_categories_of_a_parquet_target_are_text(tmp_path, kind):
     path = tmp_path / "data.parquet"
@@ -323,6 +363,28 @@ def test_what_is_no_target_is_refused(tmp_path, cells, expected, task):
     pl.DataFrame({"x": [1, 2], "y": cells}).write_parquet(tmp_path / "data.parquet")
     with pytest.raises(DataError, match=expected):
         labels_of(tmp_path / "data.parquet", task=task)
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"), [([20250301, None], "Int64"), ([0.5, None], "Float64"), ([True], "Boolean")]
+)
+@pytest.mark.parametrize("how", ["dates", "learned_dates"])
+def test_dates_are_no_numbers(tmp_path, cells, kind, how):
+    how = {how: {"day": "%Y%m%d"}}
+    pl.DataFrame({"day": cells}).write_parquet(tmp_path / "data.parquet")
+    with pytest.raises(DataError, match=f"'day' holds {kind}, but .* must hold text or dates"):
+        rows_of(tmp_path / "data.parquet", **how)
+    rows = [{"day": "20250301"}, {"day": cells[0]}]
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(DataError, match=r"line 2: 'day' is .*, but .* must hold text or dates"):
+        rows_of(tmp_path / "data.jsonl", **how)
+    for kind in (pl.String, pl.Categorical):
+        days = pl.Series("day", ["20240229", None], dtype=kind)
+        days.to_frame().write_parquet(tmp_path / "data.parquet")
+        found = rows_of(tmp_path / "data.parquet", **how)
+        assert_rows(found, [{"day.weekday": 3.0, "day.days": 19782.0}, {}])
+    pl.DataFrame({"day": [None]}).write_parquet(tmp_path / "data.parquet")
+    assert not any(rows_of(tmp_path / "data.parquet", **how))
 
 
 # --------------------------------------------------------------------------- errors
@@ -378,6 +440,7 @@ def test_bad_data_are_refused_with_a_reason(tmp_path, data, how, expected):
         (b"a,y\n1,0\n2,\n", None, "row 2: the target 'y' is empty"),
         (b"a,y\n1,0\n2,b\n", "regression", "row 2: the target 'y' is 'b', not a number"),
         (b"a,y\n1,inf\n", "regression", "row 1: the target 'y' is 'inf'"),
+        (b'{"y": "\\udcff"}\n', None, "the target 'y' is no text"),
     ],
 )
 def test_bad_targets_are_refused_with_their_row(tmp_path, data, task, expected):
@@ -390,7 +453,11 @@ def test_bad_targets_are_refused_with_their_row(tmp_path, data, task, expected):
 def test_labels_stay_of_one_kind(tmp_path, monkeypatch):
     monkeypatch.setattr(reading, "BLOCK_BYTES", 8)
     (tmp_path / "data.csv").write_text("a,y\n1,0\n1,1\n1,b\n")
-    with pytest.raises(DataError, match="row 3: the target 'y' is 'b', after whole numbers"):
+    expected = (
+        "row 3: the target 'y' is 'b', after whole numbers; --nominal y takes all as text, "
+        "--task regression as numbers"
+    )
+    with pytest.raises(DataError, match=expected):
         labels_of(tmp_path / "data.csv")
     assert labels_of(tmp_path / "data.csv", nominal=True) == ["0", "1", "b"]
 
