@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["Data", "as_dicts", "blobs", "load", "noisy_halfspace", "rare_class", "stream_order"]
+__all__ = [
+    "Data", "as_dicts", "blobs", "load", "noisy_halfspace", "rare_class", "stream_order", "visits",
+]  # fmt: skip
 
 FOLDER_VARIABLE = "STREAMTREE_DATA"
 DEFAULT_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -239,3 +241,20 @@ def rare_class(n: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.int64
     centres = rng.normal(size=(4, 4))
     y = rng.choice(4, size=n, p=[0.40, 0.30, 0.28, 0.02])
     return centres[y] + rng.normal(size=(n, 4)), y
+
+
+def visits(n: int, seed: int) -> tuple[NDArray[np.float64], ...]:
+    """Three numbers, a user, a shop and a time; what is to be expected of them; and the target.
+
+    Users and shops are named by whole numbers that tell nothing else; some come often, most do not.
+    """
+    rng = np.random.default_rng(seed)
+    users = np.minimum((50 * rng.pareto(1.0, size=n)).astype(int), 2_999)
+    shops = np.minimum((20 * rng.pareto(1.2, size=n)).astype(int), 499)
+    X = rng.normal(size=(n, 3))
+    hours = np.cumsum(rng.integers(1, 30, size=n)) / 3600
+    mean = rng.normal(size=3_000)[users] + 1.5 * rng.normal(size=500)[shops] + 0.7 * X[:, 0]
+    mean += 0.8 * np.sin(hours / 24 * 2 * np.pi)
+    names = [rng.permutation(100_000)[each] for each in (users, shops)]
+    seconds = np.round(1.6e9 + 3600 * hours)
+    return np.column_stack([X, *names, seconds]), mean, mean + 0.7 * rng.normal(size=n)

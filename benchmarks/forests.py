@@ -2,14 +2,14 @@
 
     python benchmarks/accuracy.py run --learners "Forest*" forest batch ours
     python benchmarks/forests.py standings
-    python benchmarks/forests.py loss members light trees series threads
+    python benchmarks/forests.py loss members light trees series names threads
 
 `standings` reads the table that `accuracy.py run` fills. `loss` measures log losses beside those of
 the model tree, `members` what a forest is without each of its members, and with those that it has
 not, `light` what one of few members is, `trees` accuracy and time by the number of randomised
 trees; all over the first rows of every set that classifies, `members` and `light` of those of
-numbers, too. `series` has numbers in the order of time, beside the last target. `threads` times
-batches with one thread and with two, in turn.
+numbers, too. `series` has numbers in the order of time, beside the last target, `names` users and
+shops that go by numbers. `threads` times batches with one thread and with two, in turn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import gate_streams as streams
 import numpy as np
 from accuracy import RESULTS
 from contestants import CONTESTANTS, MOA_FORESTS
-from data import load
+from data import load, visits
 from gate import Standings, strongest
 from gate_runs import Result, marks
 from numpy.typing import NDArray
@@ -415,6 +415,29 @@ def series(report: Report, options: argparse.Namespace) -> None:
     )
 
 
+def names(report: Report, options: argparse.Namespace) -> None:
+    """Users and shops that go by numbers, as they are and as strings; the later half of rows."""
+    X, mean, y = visits(40_000, seed=1)
+    late = slice(len(y) // 2, None)
+    labels, chance = (y > 0).astype(int), np.array([math.erfc(-m / 0.7 / 2**0.5) / 2 for m in mean])
+    best = np.mean(np.maximum(chance, 1 - chance)[late]), _r2(mean[late], y[late])
+    lines = []
+    for kind, columns in (("numbers", None), ("strings", [3, 4])):
+        told = ForestClassifier(nominal_attributes=columns).test_then_learn_many(X, labels)
+        said = ForestRegressor(nominal_attributes=columns).test_then_learn_many(X, y)
+        lines.append([
+            kind, f"{np.mean(told[late] == labels[late]):.4f}", f"{_r2(said[late], y[late]):.4f}",
+        ])  # fmt: skip
+    report.begin("names", "3,000 users and 500 shops, later half of 40,000 rows")
+    report.table(
+        ["names are", "accuracy", "R2"], [*lines, ["at best", f"{best[0]:.4f}", f"{best[1]:.4f}"]]
+    )
+
+
+def _r2(said: NDArray[np.float64], y: NDArray[np.float64]) -> float:
+    return float(1 - np.mean((said - y) ** 2) / np.var(y))
+
+
 def seconds_to_learn(stream: streams.Stream, rows: int, n_jobs: int) -> float:
     """Of the rows of a batch after the first ones."""
     model = ForestClassifier()
@@ -446,7 +469,7 @@ def threads(report: Report, options: argparse.Namespace) -> None:
 
 SECTIONS = {
     section.__name__: section
-    for section in (standings, loss, members, light, trees, series, threads)
+    for section in (standings, loss, members, light, trees, series, names, threads)
 }
 
 

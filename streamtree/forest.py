@@ -13,7 +13,7 @@ from streamtree._core.ensembles.extratrees import extra_trees
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool, alone, pooled
 from streamtree._core.learners.explaining import ask_members
 from streamtree._core.trees.boosted.tree import BoostedTrees
-from streamtree._core.trees.contexts.tree import ContextTree
+from streamtree._core.trees.contexts.tree import ContextMeans, ContextTree
 from streamtree._core.trees.frequencies import FrequencyTree
 from streamtree.base import (
     DEFAULT_BYTES,
@@ -176,7 +176,7 @@ class _Forest(StreamModel):
                 BoostedTrees, seed=self.seed or 0, window_length=window,
                 n_trees=_BOOSTED_TREES, rate=_BOOSTED_RATE, has_numbers=has_numbers,
             ),
-            "contexts": ContextTree,
+            "contexts": ContextMeans if has_numbers else ContextTree,
         }  # fmt: skip
         made_here |= {
             name: functools.partial(FrequencyTree, rows) for name, rows in _MEMORIES.items()
@@ -583,9 +583,10 @@ class ForestRegressor(_Forest, StreamRegressor):
     members
         Names, or regressors of streamtree, forests included, as models for members: their
         parameters are taken, what they have learned is not. The names: `"extra"`, `"boosted"`,
-        `"soft"`, `"self_terminating"` and `"non_greedy"`, as for `ForestClassifier`; and
-        `"last_targets"`, which is no member, but tells the pool to heed what came last. None: all
-        of them but `"non_greedy"`, which takes more time than it brings beside the others.
+        `"contexts"`, `"soft"`, `"self_terminating"` and `"non_greedy"`, as for
+        `ForestClassifier`, and `"last_targets"`, which is no member, but tells the pool to heed
+        what came last. None: all of them but `"non_greedy"`, which takes more time than it brings
+        beside the others.
     window
         At least 100: the number of recent rows from which the randomised trees and the boosted ones
         are grown. Fewer follow changes faster.
@@ -624,18 +625,19 @@ class ForestRegressor(_Forest, StreamRegressor):
 
     >>> model = ForestRegressor()
     >>> evaluate.progressive_val_score(synth.Friedman(seed=1).take(5000), model, metrics.R2())
-    R2: 0.904755
+    R2: 0.905022
 
     """
 
     _families: ClassVar[Mapping[str, type[StreamModel] | None]] = {
         "boosted": None,
+        "contexts": None,
         "soft": SoftTreeRegressor,
         "non_greedy": NonGreedyTreeRegressor,
         "self_terminating": SelfTerminatingTreeRegressor,
         _LAST_TARGETS: None,
     }
-    _defaults = ("extra", "boosted", "soft", "self_terminating", _LAST_TARGETS)
+    _defaults = ("extra", "boosted", "soft", "self_terminating", "contexts", _LAST_TARGETS)
     _extra = ExtraTreeRegressor
     _kind = StreamRegressor
     _pool = LinearPool

@@ -488,5 +488,5 @@ def test_boosted_trees_keep_their_rows_where_randomised_ones_are_short_of_memory
     forest = ForestRegressor(max_bytes=6 * 10**6)
     forest.learn_many(rng.normal(size=(9_000, 4)), rng.normal(size=9_000))
     state = forest.snapshot()["tree"]
-    assert state["shares"][0] > 0.5
+    assert state["shares"][0] > 0.45
     assert len(state["members"]["1"]["window"]["targets"]) == 9_000

@@ -19,6 +19,7 @@ BINS, MOST_EXACT, MOST_CUTS = 16, 32, 63
 PROBES, FIRST_SLOTS, LEAST_SLOTS, GROWTH, MOST_BYTES = 4, 1024, 64, 4, 2**22
 RATES = np.array([1 / 30, 1 / 300, 1 / 3000, 1 / 100_000])
 RATE, KEPT, MOST_WEIGHT, MOST_REPEATS, FIRST_WEIGHT = 0.05, 0.9999, 8.0, 10.0, 0.5
+MOST_DEVIATIONS = 3.0
 
 
 def hash_of(name):
@@ -146,6 +147,8 @@ class Weights:
 
 
 class ReferenceContexts:
+    has_labels = True
+
     def __init__(self):
         self.rows, self.seen, self.most_pairs, self.last = 0, 0, 0, [-1, -1]
         self.columns = {}  # by name or category: the rows before it came, and those that had it
@@ -196,8 +199,7 @@ class ReferenceContexts:
     def learn(self, row, label, weight, n):
         """Learn a row; there are n labels, its own among them."""
         weight = min(weight, MOST_REPEATS)
-        for name in (cell if isinstance(cell, Category) else name for name, cell in row.items()):
-            self.columns.setdefault(name, [self.rows, 0])[1] += 1
+        self.note(row)
         if n > MOST_LABELS:
             self.table.slots = []
             return
@@ -211,6 +213,11 @@ class ReferenceContexts:
         self.rows += 1
         self.last = [label, self.last[0]]
         self.push(row, n)
+
+    def note(self, row):
+        """Count the columns that a row has."""
+        for name in (cell if isinstance(cell, Category) else name for name, cell in row.items()):
+            self.columns.setdefault(name, [self.rows, 0])[1] += 1
 
     def move(self, evidence, label, weight, n):
         """Let the weights follow the log loss."""
@@ -270,6 +277,9 @@ class ReferenceContexts:
                 fields[field.name, is_feature] = field
         return sorted(fields.values(), key=lambda field: field.place)[:MOST_FIELDS]
 
+    def first_weight(self, n):
+        return FIRST_WEIGHT / np.sqrt(n)
+
     def named(self):
         """The first columns of many whole numbers."""
         whole = [field for field in self.fields if field.has_many and not field.has_fractions]
@@ -294,8 +304,10 @@ class ReferenceContexts:
                 word, third = max(others)
                 triples.setdefault(word, (*pair, third))
         end = len(places)
-        after = [((end,), splitmix64(0)), ((end + 1,), splitmix64(1))] if places else []
-        after += [((end, f), splitmix64(place)) for f, place in enumerate(places[:MOST_AFTER])]
+        after = []
+        if places and self.has_labels:
+            after = [((end,), splitmix64(0)), ((end + 1,), splitmix64(1))]
+            after += [((end, f), splitmix64(place)) for f, place in enumerate(places[:MOST_AFTER])]
         for field in self.fields:
             field.is_named = field in self.named()
         exact = [
@@ -304,8 +316,78 @@ class ReferenceContexts:
         ]  # fmt: skip
         triples = [(triples[word], word) for word in triples]
         self.contexts = singles + pairs + triples + after + exact
-        first = FIRST_WEIGHT / np.sqrt(max(len(self.contexts), 1) * len(RATES))
+        first = self.first_weight(max(len(self.contexts), 1) * len(RATES))
         self.weights = {
             name: self.weights.get(name) or Weights(0.0 if (fields, name) in exact else first)
             for fields, name in self.contexts
         }
+
+
+class ReferenceMeans(ReferenceContexts):
+    """The same of a number: a record has sums of weights and of weighted deviations, in its first
+    two places."""
+
+    has_labels = False
+
+    def __init__(self):
+        super().__init__()
+        self.weight = self.mean = self.squares = 0.0  # of the targets
+
+    @property
+    def deviation(self):
+        return np.sqrt(self.squares / self.weight) if self.weight else 0.0
+
+    def first_weight(self, n):
+        return 1 / n
+
+    def evidence(self, row):
+        """What every context says, by speed, in deviations; None where it has no record."""
+        found = []
+        for key in self.keys(row):
+            record = self.table.find(key, self.rows)
+            if record is None:
+                found.append(None)
+                continue
+            weights, sums = record.counts[:2] * np.exp(-(self.rows - record.last) * RATES)
+            found.append(sums / (weights + 1))
+        return found
+
+    def said(self, evidence):
+        parts = [
+            said @ self.weights[name].weights
+            for (_, name), said in zip(self.contexts, evidence, strict=True) if said is not None
+        ]  # fmt: skip
+        return np.clip(sum(parts), -MOST_DEVIATIONS, MOST_DEVIATIONS)
+
+    def predict(self, row):
+        return self.mean + self.deviation * self.said(self.evidence(row))
+
+    def learn(self, row, target, weight):
+        repeats, far = min(weight, MOST_REPEATS), 0.0
+        if self.deviation > 0:
+            far = (target - self.mean) / self.deviation
+            far = np.clip(far, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+        self.note(row)
+        if self.contexts:
+            self.table.make_room(2, len(self.contexts), self.rows)
+            evidence = self.evidence(row)
+            error = far - self.said(evidence)
+            for (_, name), said in zip(self.contexts, evidence, strict=True):
+                if said is not None:
+                    part, slopes = self.weights[name], error * said
+                    part.squares = KEPT * part.squares + slopes**2
+                    steps = RATE * repeats * slopes / np.sqrt(part.squares + 0.1)
+                    part.weights = np.clip(part.weights + steps, -MOST_WEIGHT, MOST_WEIGHT)
+            keys = self.keys(row)
+            for key in sorted(keys, key=lambda key: self.table.find(key, self.rows) is None):
+                record = self.table.find_or_add(key, self.rows)
+                record.counts *= np.exp(-(self.rows - record.last) * RATES)
+                record.counts[:2] += np.array([[repeats], [repeats * far]])
+                record.labels = {0, 1}
+                record.last = self.rows
+        self.weight += weight
+        share, distance = weight / self.weight, target - self.mean
+        self.mean += share * distance
+        self.squares += (1 - share) * weight * distance**2
+        self.rows += 1
+        self.push(row, 0)

@@ -74,6 +74,32 @@ static inline void streamtree_move_weights(
     }
 }
 
+/* The means of what came with a context, by speed, from sums of weights and of weighted numbers, as
+   if one row more had been 0; weighted they go into what is said. */
+static inline void streamtree_say_mean(
+    const float *sums, const float *fading, const float *weights, float *evidence, double *said)
+{
+    for (int s = 0; s < STREAMTREE_SPEEDS; s++) {
+        const float *of = sums + STREAMTREE_SPEEDS;
+        evidence[s] = of[s] * fading[s] / (sums[s] * fading[s] + 1.0f);
+        *said += weights[s] * evidence[s];
+    }
+}
+
+/* Move the weights of a context along the gradient of the squared error, by AdaGrad whose squares
+   fade. */
+static inline void streamtree_move_means(
+    const float *evidence, float error, float *weights, float *squares, float rate, float kept,
+    float most)
+{
+    for (int s = 0; s < STREAMTREE_SPEEDS; s++) {
+        const float slope = error * evidence[s];
+        squares[s] = kept * squares[s] + slope * slope;
+        const float weight = weights[s] + rate * slope / sqrtf(squares[s] + 0.1f);
+        weights[s] = weight > most ? most : weight < -most ? -most : weight;
+    }
+}
+
 /* The parts of counts that are left after so many rows, by speed: exp(-age * rates). */
 static inline void streamtree_fading(uint32_t age, const float *rates, float *fading)
 {

@@ -10,7 +10,7 @@ from support.contexts import alone, member_said
 from support.snapshots import changed, part_of
 from support.streams import as_dicts, prequential_accuracy
 
-from streamtree import ForestClassifier
+from streamtree import ForestClassifier, ForestRegressor
 from streamtree._core.store.state import StateError
 
 RECUT = 600
@@ -242,6 +242,49 @@ def test_what_is_accepted_goes_on(model_of_two, damage):
     model._core.check_state(model.snapshot())
 
 
+@pytest.fixture(scope="module")
+def model_of_numbers():
+    X, _ = square(400)
+    return learned(ForestRegressor(members=("contexts",)), X, X[:, 0] + X[:, 1] * X[:, 2])
+
+
+@pytest.mark.parametrize("damage", [
+    *[changed("counts", "counts", value, (0, 0, 0)) for value in (-1.0, 0.0, np.nan, np.inf)],
+    *[changed("counts", "counts", value, (0, 1, 0)) for value in (-1e9, 1e9, np.nan, np.inf)],
+    *[changed("counts", "places", value) for value in (0, 1, 3, 4)],
+    *[changed("fields", "last", value, 0) for value in (-2, 0)],
+    *[changed("targets", "squares", value) for value in (-1.0, np.nan)],
+    *[changed("targets", "weight", value) for value in (-1.0, np.nan)],
+    changed("targets", "mean", np.inf),
+])  # fmt: skip
+def test_damaged_states_of_numbers_are_refused(model_of_numbers, damage):
+    state = copy.deepcopy(model_of_numbers.snapshot())
+    model_of_numbers.clone()._core.check_state(state)
+    damage(state)
+    with pytest.raises(StateError):
+        model_of_numbers.clone()._core.check_state(state)
+
+
+@pytest.mark.parametrize("damage", [
+    changed("counts", "counts", 3e38, (slice(None), 0)),
+    changed("counts", "counts", 0.0, (slice(None), 1)),
+    changed(None, "weights", -8.0, (slice(None), 0)),
+    changed(None, "weights", 3.4e38, (slice(None), 1)),
+    changed("targets", "mean", 1e100),
+    changed("targets", "squares", 1e290),
+])  # fmt: skip
+def test_what_is_accepted_of_numbers_goes_on(model_of_numbers, damage):
+    state, model = copy.deepcopy(model_of_numbers.snapshot()), model_of_numbers.clone()
+    damage(state)
+    model._core.check_state(state)
+    model._core.restore(state)
+    X, _ = square(300, seed=1)
+    learned(model, X, X[:, 0])
+    assert np.isfinite(member_said(model, {0: 1.0})).all()
+    assert np.isfinite(list(model.contributions_one({0: 1.0})["features"].values())).all()
+    model._core.check_state(model.snapshot())
+
+
 # ----------------------------------------------------------------------------------- many of them
 
 
@@ -427,3 +470,27 @@ def test_whole_numbers_may_be_names():
     # fractions are sizes like others
     sizes = [{**x, "shop": x["shop"] + 0.5} for x in rows]
     assert prequential_accuracy(alone(), sizes, y) < 0.5
+
+
+def test_whole_numbers_that_are_names_have_means():
+    rng = np.random.default_rng(0)
+    n = 8000
+    users, shops = rng.normal(size=400), rng.normal(size=60)
+    user, shop = rng.integers(400, size=n), rng.integers(60, size=n)
+    y = (users[user] + shops[shop] + 0.3 * rng.normal(size=n)).tolist()
+    rows = [{"user": 17 * int(i), "shop": 1000 - 3 * int(j)} for i, j in zip(
+        user, shop, strict=True,
+    )]  # fmt: skip
+    errors = {}
+    for members in (("contexts",), ("boosted", "extra")):
+        model, squares = ForestRegressor(members=members), []
+        for x, target in zip(rows, y, strict=True):
+            squares.append((model.predict_one(x) - target) ** 2)
+            model.learn_one(x, target)
+        errors[members] = np.mean(squares[4000:]) / np.var(y[4000:])
+        made_of = model.contributions_one(rows[0])
+        total = made_of["bias"] + sum(made_of["features"].values())
+        assert total == pytest.approx(made_of["score"])
+        assert sum(model.feature_importances().values()) == pytest.approx(1.0)
+    assert errors["contexts",] < 0.15
+    assert errors["boosted", "extra"] > 0.4

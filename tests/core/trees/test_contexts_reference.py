@@ -4,10 +4,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from reference.contexts import MOST_CUTS, ReferenceContexts, Table
+from reference.contexts import MOST_CUTS, ReferenceContexts, ReferenceMeans, Table
 from support.contexts import alone, member_said
 from support.snapshots import part_of
 
+from streamtree import ForestRegressor
 from streamtree._core.stream.features import Category
 
 # what is computed in single precision, some ten thousand times after each other
@@ -89,6 +90,9 @@ def compare_counts(state, reference):
         assert record["labels"] == sum(1 << label for label in other.labels)
         wanted = other.counts[: counts["places"]]
         assert np.allclose(numbers, wanted, rtol=CLOSE, atol=CLOSE)
+
+
+def compare_labels(state, reference):
     n = len(state["labels"])
     assert np.allclose(state["labels"], reference.labels[:n], rtol=CLOSE)
     assert not reference.labels[n:].any()
@@ -135,12 +139,41 @@ def test_it_says_what_the_reference_says(concept, n, n_labels):
             assert state["rows"] == reference.rows
             compare_fields(state, model.snapshot()["features"], reference)
             compare_counts(state, reference)
+            compare_labels(state, reference)
             compare_weights(state, reference)
     assert len(order) > 0.8 * n_labels
     most = max(field.n_changes for field in reference.fields)
     assert most > 1 or "scale" not in concept
     n_named = sum(field.is_named for field in reference.fields)
     assert n_named == (8 if "names" in concept else 0)
+
+
+@pytest.mark.parametrize(("concept", "n"), [
+    ("plain", 360), ("gaps kinds late weights", 500), ("names gaps scale", 850),
+])  # fmt: skip
+def test_of_numbers_it_says_what_the_reference_says(concept, n):
+    rows, labels = stream(concept, n, 40)
+    rng, weights = np.random.default_rng(1), np.ones(n)
+    if "weights" in concept:
+        weights = rng.gamma(0.3, 6.0, size=n)
+    targets = 100.0 + 7.0 * np.array(labels) + rng.normal(size=n)
+    model, reference = ForestRegressor(members=("contexts",)), ReferenceMeans()
+    for i, (x, y, w) in enumerate(zip(rows, targets.tolist(), weights.tolist(), strict=True)):
+        row = cells(x)
+        if i:
+            wanted = reference.predict(row)
+            assert member_said(model, x)[0] == pytest.approx(wanted, rel=1e-4), i
+        model.learn_one(x, y, w=w)
+        reference.learn(row, y, w)
+        if i % 80 in (15, 79) or i == n - 1:
+            state = part_of(model)
+            assert state["rows"] == reference.rows
+            compare_fields(state, model.snapshot()["features"], reference)
+            compare_counts(state, reference)
+            compare_weights(state, reference)
+            for name in ("weight", "mean", "squares"):
+                assert state["targets"][name] == pytest.approx(getattr(reference, name))
+    assert len(reference.contexts) > 10
 
 
 def test_where_the_table_becomes_smaller_no_record_drives_out_a_newer_one():

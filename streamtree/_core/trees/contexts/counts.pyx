@@ -189,7 +189,10 @@ cdef class ContextCounts:
 
 
 def check_counts_of_contexts(state, n_labels):
-    """Raise StateError unless `ContextCounts.take_state` can trust a state."""
+    """Raise StateError unless `ContextCounts.take_state` can trust a state.
+
+    What is counted is for the tree to check: numbers, of which all are finite.
+    """
     records, counts, slots, places = (
         state[name] for name in ("records", "counts", "slots", "places")
     )
@@ -207,4 +210,4 @@ def check_counts_of_contexts(state, n_labels):
     require(((taken >= 0) & (taken < slots)).all() and (np.diff(taken) > 0).all(), "a slot")
     require((records["key"] > 0).all(), "the hash of a context")
     require((records["labels"].astype(np.int64) < 1 << min(places, n_labels)).all(), "a label")
-    require((np.isfinite(counts) & (counts >= 0)).all(), "the counts of contexts")
+    require(np.isfinite(counts).all(), "the counts of contexts")

@@ -59,6 +59,7 @@ cdef class ContextFields:
     cdef FieldsOf* contexts
     cdef readonly int32_t n_contexts
     cdef int32_t most_pairs
+    cdef bint has_labels        # the last ones make contexts, too
     cdef float* sample          # by field, a ring of the values of the last rows
     cdef int64_t seen           # rows since there are these fields
     cdef int32_t[LAST] last     # labels, the newest first; -1 before there were any

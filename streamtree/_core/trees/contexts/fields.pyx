@@ -110,6 +110,7 @@ cdef class ContextFields:
 
     def __cinit__(self):
         self.last = [-1, -1]
+        self.has_labels = True
 
     def __dealloc__(self):
         give_back(self.fields)
@@ -323,10 +324,10 @@ cdef class ContextFields:
             for h in range(first, m):
                 is_new = is_new and list[h].name != list[m].name
             m += is_new
-        for f in range(LAST if n else 0):
+        for f in range(LAST if n and self.has_labels else 0):
             list[m] = FieldsOf([n + f, -1, -1], splitmix64(f))
             m += 1
-        for f in range(min(n, <int32_t> MOST_AFTER)):
+        for f in range(min(n, <int32_t> MOST_AFTER) if self.has_labels else 0):
             list[m] = FieldsOf([n, f, -1], splitmix64(found[f].rank))
             m += 1
         for f in range(n):

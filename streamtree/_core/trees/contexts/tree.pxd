@@ -1,5 +1,6 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
+from streamtree._core.kernels.moments cimport Moments
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.contexts.counts cimport MOST_LABELS, SPEEDS, ContextCounts, Record
 from streamtree._core.trees.contexts.fields cimport MOST_CONTEXTS, ContextFields
@@ -12,22 +13,50 @@ cdef struct Weights:
     float[SPEEDS] squares       # fading, of the slopes
 
 
+cdef struct Found:
+    # the contexts of a row
+    uint32_t[MOST_CONTEXTS] keys
+    int32_t[MOST_CONTEXTS] slots        # of the records, -1 where there is none
+    float[MOST_CONTEXTS][SPEEDS] fading     # of their counts
+
+
 cdef struct Mixed:
     # of the row that was looked at last; behind it lies what every context says
     int32_t n_labels
     int64_t rows        # that were learned before it
     double[MOST_LABELS] shares
-    uint32_t[MOST_CONTEXTS] keys
     uint32_t[MOST_CONTEXTS] labels      # that have evidence, by context and bit
-    int32_t[MOST_CONTEXTS] slots        # of the records, -1 where there is none
-    float[MOST_CONTEXTS][SPEEDS] fading     # of their counts
+    Found found
 
 
-cdef class ContextTree(Tree):
+cdef struct MixedMeans:
+    # the same of a number
+    int64_t rows
+    double said         # in deviations of the targets, from their mean
+    float[MOST_CONTEXTS][SPEEDS] evidence
+    Found found
+
+
+cdef class Contexts(Tree):
     cdef ContextFields fields
     cdef ContextCounts counts
     cdef Weights* weights       # by context
     cdef int64_t rows           # learned
+
+    cdef Record* _find(self, Found* found, int32_t i) noexcept nogil
+    cdef void _begin(self, const Row* row, Found* found) noexcept nogil
+    cdef void _count(self, const Found* found, const Example* example) noexcept nogil
+    cdef void _count_in(self, Record* record, const float* fading,
+                        const Example* example) noexcept nogil
+    cdef float _first_weight(self) noexcept nogil
+    cdef int _look(self) except -1 nogil
+    cdef list _fields_of(self, int32_t i)
+    cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil
+    cdef dict _contexts_state(self)
+    cdef int _take_contexts(self, dict state) except -1
+
+
+cdef class ContextTree(Contexts):
     cdef double[MOST_LABELS][SPEEDS] labels     # fading counts
 
     cdef bint _says(self) noexcept nogil
@@ -35,10 +64,14 @@ cdef class ContextTree(Tree):
     cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
     cdef void _mix(self, const Row* row, int32_t n, Mixed* mixed) noexcept nogil
     cdef void _move(self, const Mixed* mixed, const Example* example) noexcept nogil
-    cdef void _count(self, const Mixed* mixed, const Example* example) noexcept nogil
-    cdef void _count_in(self, Record* record, const float* fading,
-                        const Example* example) noexcept nogil
     cdef void _count_label(self, const Example* example) noexcept nogil
-    cdef int _look(self) except -1 nogil
-    cdef list _fields_of(self, int32_t i)
-    cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil
+
+
+cdef class ContextMeans(Contexts):
+    cdef Moments targets
+
+    cdef double _deviation(self) noexcept nogil
+    cdef double _in_deviations(self, const Example* example) noexcept nogil
+    cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
+    cdef void _mix(self, const Row* row, MixedMeans* mixed) noexcept nogil
+    cdef void _move(self, const MixedMeans* mixed, const Example* example) noexcept nogil

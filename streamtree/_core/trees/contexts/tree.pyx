@@ -1,8 +1,9 @@
-"""A mixture of contexts: what labels came with columns in bins, one, two and three at a time.
+"""Mixtures of contexts: what came with columns in bins, one, two and three at a time.
 
-Of every context it is counted how often labels came with it, at four speeds of forgetting. What
-the counts say is mixed by weights that follow the log loss (logistic mixing, Mahoney 2005; Mattern
-2012). Nothing is grown, so what changes fast is followed.
+Of every context it is counted how often labels came with it, or summed what numbers did, at four
+speeds of forgetting. What the counts say is mixed by weights that follow the log loss (logistic
+mixing, Mahoney 2005; Mattern 2012); what the means of numbers say, by weights that follow the
+squared error. Nothing is grown, so what changes fast is followed.
 """
 
 cimport cython
@@ -11,6 +12,8 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.losses cimport softmax
+from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
+from streamtree._core.kernels.pooling cimport MOST_DEVIATIONS, in_deviations
 from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.store.budget cimport counted_zeros, give_back
 from streamtree._core.store.memory cimport prefetch
@@ -35,6 +38,12 @@ cdef extern from "../../kernels/evidence.h" nogil:
     void move_weights "streamtree_move_weights"(
         const float* evidence, uint32_t labels, const float* shares, int label, float* weights,
         float* squares, float rate, float kept, float most)
+    void say_mean "streamtree_say_mean"(
+        const float* sums, const float* fading, const float* weights, float* evidence,
+        double* said)
+    void move_means "streamtree_move_means"(
+        const float* evidence, float error, float* weights, float* squares, float rate,
+        float kept, float most)
     void fading_of "streamtree_fading"(uint32_t age, const float* rates, float* fading)
     void fade "streamtree_fade"(float* counts, uint32_t labels, const float* fading)
 
@@ -57,20 +66,22 @@ cdef double FIRST_WEIGHT = 0.5
 cdef double HALF = 0.5
 
 
+cdef enum:
+    # of a context of numbers: of weights, and of weighted deviations
+    N_SUMS = 2
+
+
 cdef inline float* evidence_of(const Mixed* mixed, int32_t i) noexcept nogil:
     """What a context says, by label and speed; only of the labels that it came with."""
     return <float*> &mixed[1] + i * mixed.n_labels * SPEEDS
 
 
-@cython.final
-cdef class ContextTree(Tree):
-    """Says nothing of labels until there are contexts, and where there are too many labels."""
+cdef class Contexts(Tree):
+    """What mixtures of labels and of numbers share: contexts, their records, and weights."""
 
-    def __cinit__(self):
+    def __cinit__(self, *args):
         self.views = LISTED | TABLE
         self.gives_back = True
-        self.memo_size = sizeof(Mixed)
-        self.memo_place_size = MOST_CONTEXTS * SPEEDS * sizeof(float)
         self.fields = ContextFields()
         self.counts = ContextCounts()
 
@@ -83,6 +94,173 @@ cdef class ContextTree(Tree):
     cdef int bind(self, Context context) except -1:
         Tree.bind(self, context)
         return self.fields.bind(context)
+
+    # ------------------------------------------------------------------------ one example
+
+    cdef void _begin(self, const Row* row, Found* found) noexcept nogil:
+        """Find the contexts of a row."""
+        cdef int32_t i
+        cdef uint32_t mask = <uint32_t> self.counts.n_slots - 1
+        self.fields.keys_of(row, found.keys)
+        for i in range(self.fields.n_contexts if self.counts.n_slots else 0):
+            prefetch(self.counts.at(found.keys[i] >> 1 & mask))
+
+    cdef Record* _find(self, Found* found, int32_t i) noexcept nogil:
+        """The record of a context of a row, with what is left of its counts; or NULL."""
+        cdef Record* record = self.counts.find(found.keys[i])
+        found.slots[i] = -1
+        if record != NULL:
+            found.slots[i] = self.counts.slot_of(record)
+            fading_of(<uint32_t> self.rows - record.last, RATES, found.fading[i])
+        return record
+
+    cdef void _count(self, const Found* found, const Example* example) noexcept nogil:
+        """Count a row with all its contexts, those that are there first."""
+        cdef float[SPEEDS] none
+        cdef uint32_t row = <uint32_t> self.rows
+        cdef int32_t i
+        for i in range(self.fields.n_contexts):
+            if found.slots[i] >= 0:
+                self._count_in(self.counts.at(found.slots[i]), found.fading[i], example)
+        for i in range(self.fields.n_contexts):
+            if found.slots[i] < 0:
+                self._count_in(
+                    self.counts.find_or_add(found.keys[i], row, row), none, example
+                )
+
+    cdef void _count_in(self, Record* record, const float* fading,
+                        const Example* example) noexcept nogil:
+        """Count it in one record."""
+
+    cdef float _first_weight(self) noexcept nogil:
+        """The weight of a context and speed at first."""
+        return 0.0
+
+    cdef int _look(self) except -1 nogil:
+        """See whether there are other contexts; those that stay keep their weights."""
+        cdef int32_t i, j, n_before = self.fields.n_contexts, s
+        cdef float first
+        cdef uint64_t[MOST_CONTEXTS] names
+        cdef Weights[MOST_CONTEXTS] before
+        for i in range(n_before):
+            names[i], before[i] = self.fields.contexts[i].name, self.weights[i]
+        try:
+            if n_before == 0:
+                self.weights = <Weights*> counted_zeros(MOST_CONTEXTS * sizeof(Weights))
+            if not self.fields.look():
+                return 0
+        finally:
+            if self.fields.n_contexts == 0:
+                give_back(self.weights)
+                self.weights = NULL
+        first = self._first_weight()
+        for i in range(self.fields.n_contexts):
+            memset(&self.weights[i], 0, sizeof(Weights))
+            for s in range(SPEEDS):
+                # exact values have to show first that they are names
+                self.weights[i].weights[s] = 0.0 if self.fields.is_exact(i) else first
+            for j in range(n_before):
+                if names[j] == self.fields.contexts[i].name:
+                    self.weights[i] = before[j]
+        return 0
+
+    # ------------------------------------------------------------------------ explanation
+
+    cdef list _fields_of(self, int32_t i):
+        cdef int32_t k, n = self.fields.n_fields
+        places = [self.fields.contexts[i].fields[k] for k in range(3)]
+        if self.fields.is_exact(i):
+            return [places[0] - n - LAST]
+        return [place for place in places if 0 <= place < n]
+
+    cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil:
+        """The column of a field, of categories that of the row if there is one."""
+        cdef const Field* field = &self.fields.fields[f]
+        cdef Py_ssize_t i
+        for i in range(row.listed.n if field.group >= 0 else 0):
+            if self.context.groups[row.listed.columns[i]] == field.group:
+                return row.listed.columns[i]
+        return field.column
+
+    cdef list path(self, const Row* row, Scratch* scratch):
+        """There is a single leaf."""
+        return [(0, None)]
+
+    @property
+    def moved(self):
+        """Pairs of a column and how far a context of it moved what was said, as weights tell."""
+        cdef int32_t i, f, s
+        cdef double size
+        pairs = []
+        for i in range(self.fields.n_contexts):
+            fields = self._fields_of(i)
+            size = sum([
+                abs(self.weights[i].weights[s]) * self.weights[i].squares[s] ** 0.5
+                for s in range(SPEEDS)
+            ])
+            for f in fields:
+                pairs.append((self.fields.fields[f].column, size / len(fields)))
+        return pairs
+
+    # ------------------------------------------------------------------------------ state
+
+    cdef dict _contexts_state(self):
+        cdef int32_t i, s
+        weights = np.zeros((MOST_CONTEXTS, 2, SPEEDS), dtype=np.float32)
+        cdef float[:, :, ::1] view = weights
+        for i in range(self.fields.n_contexts):
+            for s in range(SPEEDS):
+                view[i, 0, s] = self.weights[i].weights[s]
+                view[i, 1, s] = self.weights[i].squares[s]
+        return {
+            "fields": self.fields.state(), "counts": self.counts.state(), "weights": weights,
+            "rows": self.rows,
+        }
+
+    cdef int _take_contexts(self, dict state) except -1:
+        cdef const float[:, :, ::1] weights = state["weights"]
+        cdef int32_t i, s
+        self.fields.take_state(state["fields"])
+        self.counts.take_state(state["counts"])
+        give_back(self.weights)
+        self.weights = NULL
+        if self.fields.n_contexts:
+            self.weights = <Weights*> counted_zeros(MOST_CONTEXTS * sizeof(Weights))
+        for i in range(self.fields.n_contexts):
+            for s in range(SPEEDS):
+                self.weights[i].weights[s] = weights[i, 0, s]
+                self.weights[i].squares[s] = weights[i, 1, s]
+        self.rows = state["rows"]
+        return 0
+
+    def _check_contexts(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_labels,
+                        Py_ssize_t n_places):
+        """Raise StateError unless `_take_contexts` can trust a state."""
+        weights = state["weights"]
+        check_counts(state["rows"])
+        check_fields(state["fields"], n_columns, n_labels)
+        check_counts_of_contexts(state["counts"], n_places)
+        require(weights.shape == (MOST_CONTEXTS, 2, SPEEDS), "the weights of contexts")
+        require((np.abs(weights[:, 0]) <= MOST_WEIGHT).all(), "the weights of contexts")
+        require((np.isfinite(weights) & (weights[:, 1:] >= 0)).all(), "the weights of contexts")
+
+    @property
+    def n_nodes(self):
+        """A single leaf."""
+        return 1
+
+    def depths(self):
+        """The depth of every node."""
+        return np.zeros(1, dtype=np.int32)
+
+
+@cython.final
+cdef class ContextTree(Contexts):
+    """Says nothing of labels until there are contexts, and where there are too many labels."""
+
+    def __cinit__(self):
+        self.memo_size = sizeof(Mixed)
+        self.memo_place_size = MOST_CONTEXTS * SPEEDS * sizeof(float)
 
     # ------------------------------------------------------------------------ one example
 
@@ -140,22 +318,18 @@ cdef class ContextTree(Tree):
         cdef float[MOST_LABELS * SPEEDS] scales
         cdef float[MOST_LABELS * SPEEDS] sums
         cdef Record* record
-        cdef int32_t i, label, s, n_contexts = self.fields.n_contexts
-        cdef uint32_t mask = <uint32_t> self.counts.n_slots - 1
+        cdef int32_t i, label, s
         mixed.n_labels, mixed.rows = n, self.rows
-        self.fields.keys_of(row, mixed.keys)
-        for i in range(n_contexts if self.counts.n_slots else 0):
-            prefetch(self.counts.at(mixed.keys[i] >> 1 & mask))
+        self._begin(row, &mixed.found)
         self._scales(n, scales, mixed.shares)
         memset(sums, 0, n * SPEEDS * sizeof(float))
-        for i in range(n_contexts):
-            record = self.counts.find(mixed.keys[i])
-            mixed.labels[i], mixed.slots[i] = 0, -1
+        for i in range(self.fields.n_contexts):
+            record = self._find(&mixed.found, i)
+            mixed.labels[i] = 0
             if record != NULL:
-                mixed.labels[i], mixed.slots[i] = record.labels, self.counts.slot_of(record)
-                fading_of(<uint32_t> self.rows - record.last, RATES, mixed.fading[i])
+                mixed.labels[i] = record.labels
                 say_all(
-                    self.counts.counts_of(record), record.labels, mixed.fading[i], scales,
+                    self.counts.counts_of(record), record.labels, mixed.found.fading[i], scales,
                     self.weights[i].weights, evidence_of(mixed, i), sums,
                 )
         for label in range(n):
@@ -177,7 +351,7 @@ cdef class ContextTree(Tree):
             if is_laid or not self._is_mixed(row, scratch):
                 self._mix(row, n, mixed)
             self._move(mixed, example)
-            self._count(mixed, example)
+            self._count(&mixed.found, example)
         scratch.memo_serial = 0
         self._count_label(example)
         self.rows += 1
@@ -196,20 +370,6 @@ cdef class ContextTree(Tree):
                 move_weights(
                     evidence_of(mixed, i), mixed.labels[i], shares, example.label,
                     self.weights[i].weights, self.weights[i].squares, rate, KEPT, MOST_WEIGHT,
-                )
-
-    cdef void _count(self, const Mixed* mixed, const Example* example) noexcept nogil:
-        """Count the label of a row with all its contexts, those that are there first."""
-        cdef float[SPEEDS] none
-        cdef uint32_t row = <uint32_t> self.rows
-        cdef int32_t i
-        for i in range(self.fields.n_contexts):
-            if mixed.slots[i] >= 0:
-                self._count_in(self.counts.at(mixed.slots[i]), mixed.fading[i], example)
-        for i in range(self.fields.n_contexts):
-            if mixed.slots[i] < 0:
-                self._count_in(
-                    self.counts.find_or_add(mixed.keys[i], row, row), none, example
                 )
 
     cdef void _count_in(self, Record* record, const float* fading,
@@ -235,33 +395,8 @@ cdef class ContextTree(Tree):
         for s in range(SPEEDS):
             self.labels[example.label][s] += min(example.weight, <double> MOST_REPEATS)
 
-    cdef int _look(self) except -1 nogil:
-        """See whether there are other contexts; those that stay keep their weights."""
-        cdef int32_t i, j, n_before = self.fields.n_contexts, s
-        cdef float first
-        cdef uint64_t[MOST_CONTEXTS] names
-        cdef Weights[MOST_CONTEXTS] before
-        for i in range(n_before):
-            names[i], before[i] = self.fields.contexts[i].name, self.weights[i]
-        try:
-            if n_before == 0:
-                self.weights = <Weights*> counted_zeros(MOST_CONTEXTS * sizeof(Weights))
-            if not self.fields.look():
-                return 0
-        finally:
-            if self.fields.n_contexts == 0:
-                give_back(self.weights)
-                self.weights = NULL
-        first = <float> (FIRST_WEIGHT / sqrt(max(self.fields.n_contexts, 1) * SPEEDS))
-        for i in range(self.fields.n_contexts):
-            memset(&self.weights[i], 0, sizeof(Weights))
-            for s in range(SPEEDS):
-                # exact values have to show first that they are names
-                self.weights[i].weights[s] = 0.0 if self.fields.is_exact(i) else first
-            for j in range(n_before):
-                if names[j] == self.fields.contexts[i].name:
-                    self.weights[i] = before[j]
-        return 0
+    cdef float _first_weight(self) noexcept nogil:
+        return <float> (FIRST_WEIGHT / sqrt(max(self.fields.n_contexts, 1) * SPEEDS))
 
     # ------------------------------------------------------------------------ explanation
 
@@ -298,100 +433,186 @@ cdef class ContextTree(Tree):
         columns, ways = np.array(list(moves), dtype=np.int32), np.array(list(moves.values()))
         return out.spread(columns, softmax_parts(start, ways, out.output), said - part)
 
-    cdef list _fields_of(self, int32_t i):
-        cdef int32_t k, n = self.fields.n_fields
-        places = [self.fields.contexts[i].fields[k] for k in range(3)]
-        if self.fields.is_exact(i):
-            return [places[0] - n - LAST]
-        return [place for place in places if 0 <= place < n]
-
-    cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil:
-        """The column of a field, of categories that of the row if there is one."""
-        cdef const Field* field = &self.fields.fields[f]
-        cdef Py_ssize_t i
-        for i in range(row.listed.n if field.group >= 0 else 0):
-            if self.context.groups[row.listed.columns[i]] == field.group:
-                return row.listed.columns[i]
-        return field.column
-
-    cdef list path(self, const Row* row, Scratch* scratch):
-        """There is a single leaf."""
-        return [(0, None)]
-
-    @property
-    def moved(self):
-        """Pairs of a column and how far a context of it moved what was said, as weights tell."""
-        cdef int32_t i, f, s
-        cdef double size
-        pairs = []
-        for i in range(self.fields.n_contexts):
-            fields = self._fields_of(i)
-            size = sum([
-                abs(self.weights[i].weights[s]) * self.weights[i].squares[s] ** 0.5
-                for s in range(SPEEDS)
-            ])
-            for f in fields:
-                pairs.append((self.fields.fields[f].column, size / len(fields)))
-        return pairs
-
     # ------------------------------------------------------------------------------ state
 
     cdef dict state(self):
-        cdef int32_t i, s, n
-        weights = np.zeros((MOST_CONTEXTS, 2, SPEEDS), dtype=np.float32)
-        cdef float[:, :, ::1] view = weights
-        for i in range(self.fields.n_contexts):
-            for s in range(SPEEDS):
-                view[i, 0, s] = self.weights[i].weights[s]
-                view[i, 1, s] = self.weights[i].squares[s]
-        n = min(self.context.n_labels, <int32_t> MOST_LABELS)
-        return {
-            "fields": self.fields.state(), "counts": self.counts.state(), "weights": weights,
-            "labels": np.array([
-                [self.labels[i][s] for s in range(SPEEDS)] for i in range(MOST_LABELS)
-            ])[:n].copy(),
-            "rows": self.rows,
-        }
+        cdef int32_t i, s, n = min(self.context.n_labels, <int32_t> MOST_LABELS)
+        state = self._contexts_state()
+        state["labels"] = np.array([
+            [self.labels[i][s] for s in range(SPEEDS)] for i in range(MOST_LABELS)
+        ])[:n].copy()
+        return state
 
     cdef int take_state(self, dict state) except -1:
-        cdef const float[:, :, ::1] weights = state["weights"]
         cdef const double[:, ::1] labels = state["labels"]
         cdef int32_t i, s
-        self.fields.take_state(state["fields"])
-        self.counts.take_state(state["counts"])
-        give_back(self.weights)
-        self.weights = NULL
-        if self.fields.n_contexts:
-            self.weights = <Weights*> counted_zeros(MOST_CONTEXTS * sizeof(Weights))
-        for i in range(self.fields.n_contexts):
-            for s in range(SPEEDS):
-                self.weights[i].weights[s] = weights[i, 0, s]
-                self.weights[i].squares[s] = weights[i, 1, s]
+        self._take_contexts(state)
         memset(self.labels, 0, sizeof(self.labels))
         for i in range(<int32_t> labels.shape[0]):
             for s in range(SPEEDS):
                 self.labels[i][s] = labels[i, s]
-        self.rows = state["rows"]
         return 0
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
-        weights, labels = state["weights"], state["labels"]
-        check_counts(state["rows"])
-        check_fields(state["fields"], n_columns, n_outputs)
-        check_counts_of_contexts(state["counts"], n_outputs)
-        require(weights.shape == (MOST_CONTEXTS, 2, SPEEDS), "the weights of contexts")
-        require((np.abs(weights[:, 0]) <= MOST_WEIGHT).all(), "the weights of contexts")
-        require((np.isfinite(weights) & (weights[:, 1:] >= 0)).all(), "the weights of contexts")
+        labels = state["labels"]
+        self._check_contexts(state, n_columns, n_outputs, n_outputs)
+        require((state["counts"]["counts"] >= 0).all(), "the counts of contexts")
         require(labels.shape == (min(n_outputs, MOST_LABELS), SPEEDS), "the counts of labels")
         check_finite(labels.reshape(-1), at_least=0.0)
         require((labels <= MOST_COUNT).all(), "the counts of labels")
 
-    @property
-    def n_nodes(self):
-        """A single leaf."""
-        return 1
 
-    def depths(self):
-        """The depth of every node."""
-        return np.zeros(1, dtype=np.int32)
+@cython.final
+cdef class ContextMeans(Contexts):
+    """Says the mean of the targets until there are contexts.
+
+    Of every context it is summed how far targets were from their mean, in deviations. A mean of
+    that, drawn to nothing where rows are few, is what the context says.
+    """
+
+    def __cinit__(self):
+        self.memo_size = sizeof(MixedMeans)
+        self.fields.has_labels = False
+
+    # ------------------------------------------------------------------------ one example
+
+    cdef double _deviation(self) noexcept nogil:
+        return sqrt(moments_variance(&self.targets))
+
+    cdef double _in_deviations(self, const Example* example) noexcept nogil:
+        """How far a target is from the mean."""
+        cdef double deviation = self._deviation()
+        if not deviation > 0.0:
+            return 0.0
+        return in_deviations(example.targets[0] - self.targets.mean, deviation)
+
+    cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
+        cdef MixedMeans* mixed = <MixedMeans*> scratch.memo
+        out.shares[0] = self.targets.mean
+        if self.fields.n_contexts:
+            if not self._is_mixed(row, scratch):
+                self._mix(row, mixed)
+                remember(scratch, <const void*> self, row)
+            out.shares[0] += self._deviation() * mixed.said
+
+    cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil:
+        """Whether the memo says what would be found for a row."""
+        return (
+            remembers(scratch, <const void*> self, row)
+            and (<const MixedMeans*> scratch.memo).rows == self.rows
+        )
+
+    cdef void _mix(self, const Row* row, MixedMeans* mixed) noexcept nogil:
+        """Find what is to be said, and what goes into it."""
+        cdef Record* record
+        cdef int32_t i
+        mixed.rows, mixed.said = self.rows, 0.0
+        self._begin(row, &mixed.found)
+        for i in range(self.fields.n_contexts):
+            record = self._find(&mixed.found, i)
+            if record == NULL:
+                memset(mixed.evidence[i], 0, SPEEDS * sizeof(float))
+            else:
+                say_mean(
+                    self.counts.counts_of(record), mixed.found.fading[i],
+                    self.weights[i].weights, mixed.evidence[i], &mixed.said,
+                )
+        # farther out no target is taken for
+        mixed.said = in_deviations(mixed.said, 1.0)
+
+    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
+                   Prediction* out) except -1 nogil:
+        cdef MixedMeans* mixed = <MixedMeans*> scratch.memo
+        cdef bint is_laid
+        if out != NULL:
+            self.predict(row, scratch, out)
+        if self.fields.n_contexts:
+            is_laid = self.counts.make_room(
+                N_SUMS, self.fields.n_contexts, <uint32_t> self.rows
+            )
+            if is_laid or not self._is_mixed(row, scratch):
+                self._mix(row, mixed)
+            self._move(mixed, example)
+            self._count(&mixed.found, example)
+        scratch.memo_serial = 0
+        moments_add(&self.targets, example.targets[0], example.weight)
+        self.rows += 1
+        self.fields.push(row, -1)
+        return self._look() if self.fields.is_due() else 0
+
+    cdef void _move(self, const MixedMeans* mixed, const Example* example) noexcept nogil:
+        """Let the weights follow the squared error."""
+        cdef int32_t i
+        cdef float error = <float> (self._in_deviations(example) - mixed.said)
+        cdef float rate = RATE * <float> min(example.weight, <double> MOST_REPEATS)
+        for i in range(self.fields.n_contexts):
+            if mixed.found.slots[i] >= 0:
+                move_means(
+                    mixed.evidence[i], error, self.weights[i].weights,
+                    self.weights[i].squares, rate, KEPT, MOST_WEIGHT,
+                )
+
+    cdef void _count_in(self, Record* record, const float* fading,
+                        const Example* example) noexcept nogil:
+        cdef float* sums = self.counts.counts_of(record)
+        cdef float weight = <float> min(example.weight, <double> MOST_REPEATS)
+        cdef float target = weight * <float> self._in_deviations(example)
+        cdef int32_t s
+        if record.last != <uint32_t> self.rows:
+            fade(sums, record.labels, fading)
+        for s in range(SPEEDS):
+            sums[s] += weight
+            sums[SPEEDS + s] += target
+        record.labels = (1 << N_SUMS) - 1
+        record.last = <uint32_t> self.rows
+
+    cdef float _first_weight(self) noexcept nogil:
+        """The mean of what all contexts say."""
+        return <float> (1.0 / (max(self.fields.n_contexts, 1) * SPEEDS))
+
+    # ------------------------------------------------------------------------ explanation
+
+    cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
+        """From the mean of the targets: what a context adds, its columns share evenly."""
+        cdef int32_t i, f, s
+        cdef double said = self.output_below(0, row, scratch, out), part
+        cdef const MixedMeans* mixed = <const MixedMeans*> scratch.memo
+        out.add_bias(self.targets.mean)
+        moves = {}
+        for i in range(self.fields.n_contexts):
+            part = 0.0
+            for s in range(SPEEDS):
+                part += self.weights[i].weights[s] * mixed.evidence[i][s]
+            fields = self._fields_of(i)
+            for f in fields:
+                column = self._column_of(f, row)
+                moves[column] = moves.get(column, 0.0) + part / len(fields)
+        columns = np.array(list(moves), dtype=np.int32)
+        return out.spread(columns, np.array(list(moves.values())), said - self.targets.mean)
+
+    # ------------------------------------------------------------------------------ state
+
+    cdef dict state(self):
+        state = self._contexts_state()
+        state["targets"] = {
+            "weight": self.targets.weight, "mean": self.targets.mean,
+            "squares": self.targets.squares,
+        }
+        return state
+
+    cdef int take_state(self, dict state) except -1:
+        self.targets = state["targets"]
+        return self._take_contexts(state)
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        """Raise StateError unless `take_state` can trust a state."""
+        targets = state["targets"]
+        self._check_contexts(state, n_columns, 0, N_SUMS)
+        require(state["counts"]["places"] in (0, N_SUMS), "the sums of contexts")
+        sums = state["counts"]["counts"].reshape(-1, N_SUMS, SPEEDS)
+        # false for negative weights, too: no row is farther out than that
+        most = 1.001 * MOST_DEVIATIONS * sums[:, 0]
+        require((np.abs(sums[:, 1]) <= most).all(), "the sums of contexts")
+        check_finite(np.array([targets["mean"]]))
+        check_finite(np.array([targets["weight"], targets["squares"]]), at_least=0.0)
