@@ -74,7 +74,10 @@ LIGHT: dict[type[Any], tuple[tuple[str, ...], ...]] = {
             "model", "soft", "self_terminating", "contexts", "recent_labels", "frequencies",
         ),
     ),
-    ForestRegressor: (("soft", "last_targets"), ("soft", "self_terminating", "last_targets")),
+    ForestRegressor: (
+        ("soft", "last_targets"), ("soft", "self_terminating", "last_targets"),
+        ("soft", "self_terminating", "contexts", "last_targets"),
+    ),
 }
 # rows after which targets are known
 LATE = (0, 1, 5, 24, 100)
@@ -391,7 +394,7 @@ def series(report: Report, options: argparse.Namespace) -> None:
     }  # fmt: skip
     makers: dict[str, Callable[[], Any]] = {
         **forests,
-        "light": partial(ForestRegressor, members=LIGHT[ForestRegressor][-1]),
+        "light": partial(ForestRegressor, members=LIGHT[ForestRegressor][1]),
         "SoftTreeRegressor": SoftTreeRegressor,
         "river ARFRegressor": partial(forest.ARFRegressor, seed=1),
         "last target": LastTarget,
