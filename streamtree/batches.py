@@ -305,8 +305,11 @@ class Batch:
 
     def _is_missing(self, name: Any) -> bool:
         """Whether all cells of a column of a frame are."""
-        cells = self._frame.get_column(name).to_list()
-        return all(cell is None or cell != cell for cell in cells)
+        cells = self._frame.get_column(name)
+        is_missing = cells.is_null()
+        if cells.dtype.is_float():
+            is_missing = is_missing | cells.is_nan()
+        return bool(is_missing.all())
 
     def _has_nominal(self) -> bool:
         # there may be very many names

@@ -573,7 +573,8 @@ class Target:
         kind = series.dtype
         # a model file keeps no dates and no decimals
         becomes_text = kind.is_temporal() or kind.is_decimal()
-        if self._whole and becomes_text:
+        if self._whole and not kind.is_integer():
+            # 1.0 and True are no whole numbers, either
             series = series.cast(pl.String)
         elif kind != pl.String or (isinstance(y, list) and not self._whole):
             labels = y if isinstance(y, list) else series.to_list()

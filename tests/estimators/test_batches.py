@@ -806,6 +806,19 @@ def test_columns_that_are_missing_or_mixed_are_not_warned_of(make, cells):
         ModelTreeClassifier().predict_many(X)
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", object, "int64[pyarrow]"])
+def test_missing_cells_of_pandas_are_missing_in_strange_columns_too(dtype):
+    model = ModelTreeClassifier()
+    model.learn_many(pd.DataFrame({"a": ["x", "y", "z"], "b": [1.0, 2.0, 3.0]}), [0, 1, 0])
+    X = pd.DataFrame({"a": pd.Series([pd.NA, 1, 0], dtype=dtype), "b": [1.0, 2.0, 3.0]})
+    with pytest.warns(UserWarning, match="columns with numbers were learned as categories: 'a'|"
+                                         "different features: 'a'"):  # fmt: skip
+        model.predict_many(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.predict_many(X[:1])
+
+
 def test_new_words_are_not_warned_of():
     model = ModelTreeClassifier()
     model.learn_many(sp.csr_matrix(np.eye(3, 100_000)), [0, 1, 0])

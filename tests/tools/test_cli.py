@@ -387,6 +387,11 @@ def test_labels_that_were_whole_numbers_stay_so():
     pl.DataFrame({"a": [1], "label": day}).write_parquet("day.parquet")
     err = complaint("train", "day.parquet", "--target", "label", "-o", "m.st", "--resume")
     assert "row 1: the target 'label' is '2025-01-01', after whole numbers" in err
+    Path("half.jsonl").write_text('{"a": 1, "label": 1.5}\n')
+    pl.DataFrame({"a": [1], "label": [True]}).write_parquet("true.parquet")
+    for name, label in (("half.jsonl", "1.5"), ("true.parquet", "true")):
+        err = complaint("train", name, "--target", "label", "-o", "m.st", "--resume")
+        assert f"row 1: the target 'label' is {label!r}, after whole numbers" in err
     assert Path("m.st").read_bytes() == before
     for end, text in (("csv", "a,label\n5,0\n"), ("jsonl", '{"a": 3, "label": "1"}\n')):
         Path(f"c.{end}").write_text(text)

@@ -27,6 +27,7 @@ from streamtree._core.trees.tree cimport Tree
 import numpy as np
 
 from streamtree._core.store.state import check_counts, check_finite, require
+from streamtree._core.trees.tree import check_targets
 
 
 cdef enum:
@@ -71,9 +72,6 @@ cdef double LEAST_GAIN = 0.003
 cdef double MOST_GAIN = 1.0
 # a label of which the pool says less tells nothing of curvatures
 cdef double LEAST_SHARE = 1e-12
-# Means and deviations of targets are nearer to zero: no target is farther away than 1e100, and
-# rounding adds little, even where weights are near the end of the number range.
-cdef double MOST_TARGET = 1e101
 
 
 cdef double log_odds(double share) noexcept nogil:
@@ -721,10 +719,7 @@ cdef class LinearPool(_Pool):
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
         _Pool.check_state(self, state, n_columns, n_outputs)
-        cdef Moments targets = state["targets"]
-        check_finite(np.array([targets.weight, targets.squares]), at_least=0.0)
-        require(fabs(targets.mean) < MOST_TARGET, "the mean of the targets")
-        require(sqrt(moments_variance(&targets)) < MOST_TARGET, "the deviation of the targets")
+        check_targets(state["targets"])
         check_finite(state["says"], at_least=0.0)
         require(fabs(sum(state["says"]) - 1.0) < 1e-3, "the weights of the members")
         check_finite(state["squares"], at_least=0.0)

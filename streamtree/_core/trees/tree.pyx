@@ -4,8 +4,10 @@ A tree knows neither names nor locks nor Python objects: it is given rows by num
 has to know of the stream besides is in its Context. A forest is itself a tree.
 """
 
+from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t
 
+from streamtree._core.kernels.moments cimport Moments, moments_variance
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.links cimport Link
 from streamtree._core.stream.context cimport Context
@@ -14,6 +16,12 @@ from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport PLAIN, Example, Prediction, Row, Scratch
 
 import numpy as np
+
+from streamtree._core.store.state import check_finite, require
+
+# Means and deviations of targets are nearer to zero: no target is farther away than 1e100, and
+# rounding adds little, even where weights are near the end of the number range.
+cdef double MOST_TARGET = 1e101
 
 cdef enum:
     # bytes for each label that is learned when it comes first; and a few such labels in any case
@@ -258,3 +266,10 @@ cdef class Tree:
     def depths(self):
         """The depth of every node, as an int32 array of shape (n_nodes,)."""
         raise NotImplementedError
+
+
+def check_targets(Moments targets):
+    """Raise StateError unless the moments of targets are such as these can have."""
+    check_finite(np.array([targets.weight, targets.squares]), at_least=0.0)
+    require(fabs(targets.mean) < MOST_TARGET, "the mean of the targets")
+    require(sqrt(moments_variance(&targets)) < MOST_TARGET, "the deviation of the targets")

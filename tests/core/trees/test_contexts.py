@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -255,7 +256,9 @@ def model_of_numbers():
     *[changed("fields", "last", value, 0) for value in (-2, 0)],
     *[changed("targets", "squares", value) for value in (-1.0, np.nan)],
     *[changed("targets", "weight", value) for value in (-1.0, np.nan)],
-    changed("targets", "mean", np.inf),
+    *[changed("targets", "mean", value) for value in (np.inf, 1e102)],
+    changed("targets", "squares", 1e290),
+    changed("targets", "weight", 5e-324),
 ])  # fmt: skip
 def test_damaged_states_of_numbers_are_refused(model_of_numbers, damage):
     state = copy.deepcopy(model_of_numbers.snapshot())
@@ -265,13 +268,43 @@ def test_damaged_states_of_numbers_are_refused(model_of_numbers, damage):
         model_of_numbers.clone()._core.check_state(state)
 
 
+def test_a_feature_of_categories_has_no_many_numbers():
+    model = alone()
+    for i in range(300):
+        model.learn_one({"kind": f"k{i % 5}"}, i % 2)
+    state = copy.deepcopy(model.snapshot())
+    changed("fields", "fields", 1, slice(None), "has_many")(state)
+    with pytest.raises(StateError):
+        model.clone()._core.check_state(state)
+
+
+def test_sums_that_were_rounded_for_long_can_be_read_again():
+    """Sums of large weights fade side by side, and each is rounded on its own."""
+    rng, model = np.random.default_rng(0), ForestRegressor(members=("contexts",))
+    for _ in range(3):
+        rare = rng.random(50_000) < 0.01
+        X = np.column_stack([1.0 + rare, np.full(len(rare), 2.0)])
+        model.learn_many(X, np.where(rare, 0.0, 1.0), w=np.where(rare, 1e4, 2.66))
+        model._core.check_state(model.snapshot())
+
+
+def test_many_columns_take_no_more_than_half_of_the_room():
+    rng = np.random.default_rng(0)
+    model = ForestRegressor(members=("contexts",), max_bytes=2**18)
+    X = rng.integers(40, size=(600, 120)).astype(float)
+    for start in range(0, len(X), 20):
+        model.learn_many(X[start : start + 20], X[start : start + 20, 0])
+        assert sys.getsizeof(model) < 1.05 * 2**18
+    assert len(part_of(model)["fields"]["fields"]) < 64
+
+
 @pytest.mark.parametrize("damage", [
     changed("counts", "counts", 3e38, (slice(None), 0)),
     changed("counts", "counts", 0.0, (slice(None), 1)),
     changed(None, "weights", -8.0, (slice(None), 0)),
     changed(None, "weights", 3.4e38, (slice(None), 1)),
     changed("targets", "mean", 1e100),
-    changed("targets", "squares", 1e290),
+    changed("targets", "squares", 1e200),
 ])  # fmt: skip
 def test_what_is_accepted_of_numbers_goes_on(model_of_numbers, damage):
     state, model = copy.deepcopy(model_of_numbers.snapshot()), model_of_numbers.clone()

@@ -14,7 +14,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.rng cimport splitmix64
-from streamtree._core.store.budget cimport counted, give_back
+from streamtree._core.store.budget cimport bytes_allowed, counted, give_back
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Row
 
@@ -250,6 +250,10 @@ cdef class ContextFields:
         """
         cdef Candidate one
         cdef int32_t column, f, i, n = 0
+        # what they take is half of all at the most
+        cdef int32_t most = <int32_t> min(
+            bytes_allowed() // 2 // (sizeof(Field) + BLOCK * sizeof(float)), <size_t> MOST_FIELDS
+        )
         for column in range(self.context.n_columns):
             one.group = self.context.groups[column]
             if self.context.is_rare(column) or (
@@ -261,11 +265,11 @@ cdef class ContextFields:
             f = n
             while f > 0 and found[f - 1].rank > one.rank:
                 f -= 1
-            if f == MOST_FIELDS or (
+            if f == most or (
                 f > 0 and one.group >= 0 and found[f - 1].group == one.group
             ):
                 continue
-            if n == MOST_FIELDS:
+            if n == most:
                 n -= 1
             for i in range(n, f, -1):
                 found[i] = found[i - 1]
@@ -430,7 +434,8 @@ def check_fields(state, n_columns, n_labels):
     for name in ("is_feature", "has_many", "has_fractions", "is_named"):
         require(np.isin(fields[name], (0, 1)).all(), "a field of contexts")
     require(fields["is_named"].sum() <= MOST_NAMED, "the fields of contexts")
-    require(not (fields["is_feature"] & fields["is_named"]).any(), "a field of contexts")
+    for name in ("has_many", "is_named"):
+        require(not (fields["is_feature"] & fields[name]).any(), "a field of contexts")
     require(((fields["n_cuts"] >= 0) & (fields["n_cuts"] < ROOM)).all(), "the cuts of a column")
     require(cuts.shape == (n, ROOM) and np.isfinite(cuts).all(), "the cuts of a column")
     check_counts(seen)

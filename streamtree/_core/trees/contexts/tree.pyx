@@ -30,6 +30,7 @@ import numpy as np
 from streamtree._core.store.state import check_counts, check_finite, require
 from streamtree._core.trees.contexts.counts import check_counts_of_contexts
 from streamtree._core.trees.contexts.fields import check_fields
+from streamtree._core.trees.tree import check_targets
 
 cdef extern from "../../kernels/evidence.h" nogil:
     void say_all "streamtree_say_all"(
@@ -557,13 +558,15 @@ cdef class ContextMeans(Contexts):
                         const Example* example) noexcept nogil:
         cdef float* sums = self.counts.counts_of(record)
         cdef float weight = <float> min(example.weight, <double> MOST_REPEATS)
-        cdef float target = weight * <float> self._in_deviations(example)
+        cdef float target = weight * <float> self._in_deviations(example), most
         cdef int32_t s
         if record.last != <uint32_t> self.rows:
             fade(sums, record.labels, fading)
         for s in range(SPEEDS):
             sums[s] += weight
-            sums[SPEEDS + s] += target
+            # no mean is farther out than the rows, however both are rounded as they fade
+            most = MOST_DEVIATIONS * sums[s]
+            sums[SPEEDS + s] = min(max(sums[SPEEDS + s] + target, -most), most)
         record.labels = (1 << N_SUMS) - 1
         record.last = <uint32_t> self.rows
 
@@ -607,12 +610,10 @@ cdef class ContextMeans(Contexts):
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
-        targets = state["targets"]
         self._check_contexts(state, n_columns, 0, N_SUMS)
         require(state["counts"]["places"] in (0, N_SUMS), "the sums of contexts")
-        sums = state["counts"]["counts"].reshape(-1, N_SUMS, SPEEDS)
-        # false for negative weights, too: no row is farther out than that
+        sums = state["counts"]["counts"].reshape(-1, N_SUMS, SPEEDS).astype(np.float64)
+        # false for negative weights, too
         most = 1.001 * MOST_DEVIATIONS * sums[:, 0]
         require((np.abs(sums[:, 1]) <= most).all(), "the sums of contexts")
-        check_finite(np.array([targets["mean"]]))
-        check_finite(np.array([targets["weight"], targets["squares"]]), at_least=0.0)
+        check_targets(state["targets"])
