@@ -171,7 +171,8 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
                 self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan",
                 dtype=[np.float64, np.float32, np.uint8],
             )  # fmt: skip
-            self._check_nominal(getattr(self, "feature_names_in_", range(X.shape[1])))
+            if reset:
+                self._check_nominal(getattr(self, "feature_names_in_", range(X.shape[1])))
             return self._named(X) if hasattr(self, "feature_names_in_") else X
         validate_data(self, X, reset=reset, skip_check_array=True)
         if not X.shape[0]:
@@ -181,7 +182,8 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
             self._frame_backend = nw.from_native(X, eager_only=True).implementation
         names = getattr(self, "feature_names_in_", range(X.shape[1]))
-        self._check_nominal(names)
+        if reset:
+            self._check_nominal(names)
         if hasattr(X, "set_axis"):
             # a frame of pandas may have names that are no strings
             return X if list(X.columns) == list(names) else X.set_axis(names, axis=1)

@@ -1,6 +1,11 @@
 """Snapshots, read as tests compare them."""
 
+import copy
 import itertools
+
+import pytest
+
+from streamtree._core.store.state import StateError
 
 
 def tables(state):
@@ -26,3 +31,12 @@ def changed(part, key, value, place=None, field=None):
         else:
             (holder[key][field] if field else holder[key])[place] = value
     return damage
+
+
+def assert_refused(model, damage):
+    """A state is accepted as it is, and not with a damage."""
+    state, other = copy.deepcopy(model.snapshot()), model.clone()
+    other._core.check_state(state)
+    damage(state)
+    with pytest.raises(StateError):
+        other._core.check_state(state)

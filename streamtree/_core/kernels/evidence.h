@@ -52,6 +52,17 @@ static inline void streamtree_say_all(
     }
 }
 
+/* A step of AdaGrad whose squares fade, by speed; no weight becomes larger than `most`. */
+STREAMTREE_INLINE void streamtree_step(
+    const float *slopes, float *weights, float *squares, float rate, float kept, float most)
+{
+    for (int s = 0; s < STREAMTREE_SPEEDS; s++) {
+        squares[s] = kept * squares[s] + slopes[s] * slopes[s];
+        const float weight = weights[s] + rate * slopes[s] / sqrtf(squares[s] + 0.1f);
+        weights[s] = weight > most ? most : weight < -most ? -most : weight;
+    }
+}
+
 /* Move the weights of a context along the gradient of the log likelihood, by AdaGrad whose squares
    fade: what a label has more of evidence than labels have on average, by their shares. */
 static inline void streamtree_move_weights(
@@ -67,11 +78,7 @@ static inline void streamtree_move_weights(
         for (int s = 0; s < STREAMTREE_SPEEDS; s++)
             slopes[s] -= shares[one] * evidence[one * STREAMTREE_SPEEDS + s];
     }
-    for (int s = 0; s < STREAMTREE_SPEEDS; s++) {
-        squares[s] = kept * squares[s] + slopes[s] * slopes[s];
-        const float weight = weights[s] + rate * slopes[s] / sqrtf(squares[s] + 0.1f);
-        weights[s] = weight > most ? most : weight < -most ? -most : weight;
-    }
+    streamtree_step(slopes, weights, squares, rate, kept, most);
 }
 
 /* The means of what came with a context, by speed, from sums of weights and of weighted numbers, as
@@ -86,18 +93,15 @@ static inline void streamtree_say_mean(
     }
 }
 
-/* Move the weights of a context along the gradient of the squared error, by AdaGrad whose squares
-   fade. */
+/* Move the weights of a context along the gradient of the squared error. */
 static inline void streamtree_move_means(
     const float *evidence, float error, float *weights, float *squares, float rate, float kept,
     float most)
 {
-    for (int s = 0; s < STREAMTREE_SPEEDS; s++) {
-        const float slope = error * evidence[s];
-        squares[s] = kept * squares[s] + slope * slope;
-        const float weight = weights[s] + rate * slope / sqrtf(squares[s] + 0.1f);
-        weights[s] = weight > most ? most : weight < -most ? -most : weight;
-    }
+    float slopes[STREAMTREE_SPEEDS];
+    for (int s = 0; s < STREAMTREE_SPEEDS; s++)
+        slopes[s] = error * evidence[s];
+    streamtree_step(slopes, weights, squares, rate, kept, most);
 }
 
 /* The parts of counts that are left after so many rows, by speed: exp(-age * rates). */

@@ -140,13 +140,6 @@ cdef class ContextFields:
                 word = <uint64_t> field.n_changes << 8 | <uint64_t> bin_of(
                     row.table[field.column], field.cuts, field.n_cuts
                 )
-            codes[f] = splitmix64(<uint64_t> field.name << 32 ^ word)
-        word = 0
-        for i in range(LAST):
-            word = splitmix64(word + <uint64_t> (self.last[i] + 2))
-            codes[self.n_fields + i] = word
-        for f in range(self.n_fields):
-            field = &self.fields[f]
             if field.is_named:
                 # 0 and -0 are one value
                 value = row.table[field.column] + <float> 0.0
@@ -155,6 +148,11 @@ cdef class ContextFields:
                 codes[self.n_fields + LAST + f] = splitmix64(
                     splitmix64(<uint64_t> field.name << 32 ^ bits)
                 )
+            codes[f] = splitmix64(<uint64_t> field.name << 32 ^ word)
+        word = 0
+        for i in range(LAST):
+            word = splitmix64(word + <uint64_t> (self.last[i] + 2))
+            codes[self.n_fields + i] = word
         for i in range(self.n_contexts):
             places = self.contexts[i].fields
             word = codes[places[0]]

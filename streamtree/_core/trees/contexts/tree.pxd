@@ -20,6 +20,13 @@ cdef struct Found:
     float[MOST_CONTEXTS][SPEEDS] fading     # of their counts
 
 
+cdef struct Counted:
+    # what is counted of a row with each of its contexts
+    int32_t label
+    float weight
+    double number       # in deviations
+
+
 cdef struct Mixed:
     # of the row that was looked at last; behind it lies what every context says
     int32_t n_labels
@@ -45,12 +52,13 @@ cdef class Contexts(Tree):
 
     cdef Record* _find(self, Found* found, int32_t i) noexcept nogil
     cdef void _begin(self, const Row* row, Found* found) noexcept nogil
-    cdef void _count(self, const Found* found, const Example* example) noexcept nogil
+    cdef void _count(self, const Found* found, const Counted* row) noexcept nogil
     cdef void _count_in(self, Record* record, const float* fading,
-                        const Example* example) noexcept nogil
+                        const Counted* row) noexcept nogil
     cdef float _first_weight(self) noexcept nogil
     cdef int _look(self) except -1 nogil
     cdef list _fields_of(self, int32_t i)
+    cdef int _add_moves(self, dict moves, int32_t i, const Row* row, object part) except -1
     cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil
     cdef dict _contexts_state(self)
     cdef int _take_contexts(self, dict state) except -1
@@ -63,7 +71,7 @@ cdef class ContextTree(Contexts):
     cdef void _scales(self, int32_t n, float* scales, double* scores) noexcept nogil
     cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
     cdef void _mix(self, const Row* row, int32_t n, Mixed* mixed) noexcept nogil
-    cdef void _move(self, const Mixed* mixed, const Example* example) noexcept nogil
+    cdef void _move(self, const Mixed* mixed, const Counted* row) noexcept nogil
     cdef void _count_label(self, const Example* example) noexcept nogil
 
 
@@ -74,4 +82,4 @@ cdef class ContextMeans(Contexts):
     cdef double _in_deviations(self, const Example* example) noexcept nogil
     cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
     cdef void _mix(self, const Row* row, MixedMeans* mixed) noexcept nogil
-    cdef void _move(self, const MixedMeans* mixed, const Example* example) noexcept nogil
+    cdef void _move(self, const MixedMeans* mixed, const Counted* row) noexcept nogil

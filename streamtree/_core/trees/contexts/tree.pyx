@@ -77,10 +77,15 @@ cdef inline float* evidence_of(const Mixed* mixed, int32_t i) noexcept nogil:
     return <float*> &mixed[1] + i * mixed.n_labels * SPEEDS
 
 
+cdef inline float repeats_of(const Example* example) noexcept nogil:
+    """As how many rows an example counts."""
+    return <float> min(example.weight, <double> MOST_REPEATS)
+
+
 cdef class Contexts(Tree):
     """What mixtures of labels and of numbers share: contexts, their records, and weights."""
 
-    def __cinit__(self, *args):
+    def __cinit__(self):
         self.views = LISTED | TABLE
         self.gives_back = True
         self.fields = ContextFields()
@@ -115,22 +120,20 @@ cdef class Contexts(Tree):
             fading_of(<uint32_t> self.rows - record.last, RATES, found.fading[i])
         return record
 
-    cdef void _count(self, const Found* found, const Example* example) noexcept nogil:
+    cdef void _count(self, const Found* found, const Counted* row) noexcept nogil:
         """Count a row with all its contexts, those that are there first."""
         cdef float[SPEEDS] none
-        cdef uint32_t row = <uint32_t> self.rows
+        cdef uint32_t now = <uint32_t> self.rows
         cdef int32_t i
         for i in range(self.fields.n_contexts):
             if found.slots[i] >= 0:
-                self._count_in(self.counts.at(found.slots[i]), found.fading[i], example)
+                self._count_in(self.counts.at(found.slots[i]), found.fading[i], row)
         for i in range(self.fields.n_contexts):
             if found.slots[i] < 0:
-                self._count_in(
-                    self.counts.find_or_add(found.keys[i], row, row), none, example
-                )
+                self._count_in(self.counts.find_or_add(found.keys[i], now, now), none, row)
 
     cdef void _count_in(self, Record* record, const float* fading,
-                        const Example* example) noexcept nogil:
+                        const Counted* row) noexcept nogil:
         """Count it in one record."""
 
     cdef float _first_weight(self) noexcept nogil:
@@ -173,6 +176,14 @@ cdef class Contexts(Tree):
         if self.fields.is_exact(i):
             return [places[0] - n - LAST]
         return [place for place in places if 0 <= place < n]
+
+    cdef int _add_moves(self, dict moves, int32_t i, const Row* row, object part) except -1:
+        """Share what a context adds evenly among its columns; returns how many these are."""
+        fields = self._fields_of(i)
+        for f in fields:
+            column = self._column_of(f, row)
+            moves[column] = moves.get(column, 0.0) + part / len(fields)
+        return len(fields)
 
     cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil:
         """The column of a field, of categories that of the row if there is one."""
@@ -342,6 +353,7 @@ cdef class ContextTree(Contexts):
                    Prediction* out) except -1 nogil:
         cdef int32_t n = self.context.n_labels
         cdef Mixed* mixed = <Mixed*> scratch.memo
+        cdef Counted counted
         cdef bint is_laid
         if out != NULL:
             self.predict(row, scratch, out)
@@ -351,41 +363,39 @@ cdef class ContextTree(Contexts):
             is_laid = self.counts.make_room(n, self.fields.n_contexts, <uint32_t> self.rows)
             if is_laid or not self._is_mixed(row, scratch):
                 self._mix(row, n, mixed)
-            self._move(mixed, example)
-            self._count(&mixed.found, example)
+            counted = Counted(example.label, repeats_of(example), 0.0)
+            self._move(mixed, &counted)
+            self._count(&mixed.found, &counted)
         scratch.memo_serial = 0
         self._count_label(example)
         self.rows += 1
         self.fields.push(row, example.label)
         return self._look() if self.fields.is_due() else 0
 
-    cdef void _move(self, const Mixed* mixed, const Example* example) noexcept nogil:
+    cdef void _move(self, const Mixed* mixed, const Counted* row) noexcept nogil:
         """Let the weights follow the log loss."""
         cdef float[MOST_LABELS] shares
         cdef int32_t i, label
-        cdef float rate = RATE * <float> min(example.weight, <double> MOST_REPEATS)
+        cdef float rate = RATE * row.weight
         for label in range(mixed.n_labels):
             shares[label] = <float> mixed.shares[label]
         for i in range(self.fields.n_contexts):
             if mixed.labels[i]:
                 move_weights(
-                    evidence_of(mixed, i), mixed.labels[i], shares, example.label,
+                    evidence_of(mixed, i), mixed.labels[i], shares, row.label,
                     self.weights[i].weights, self.weights[i].squares, rate, KEPT, MOST_WEIGHT,
                 )
 
     cdef void _count_in(self, Record* record, const float* fading,
-                        const Example* example) noexcept nogil:
+                        const Counted* row) noexcept nogil:
         cdef float* counts = self.counts.counts_of(record)
         cdef int32_t s
         if record.last != <uint32_t> self.rows:
             fade(counts, record.labels, fading)
         for s in range(SPEEDS):
-            counts[example.label * SPEEDS + s] += <float> min(
-                example.weight, <double> MOST_REPEATS
-            )
-        record.labels |= <uint32_t> 1 << example.label
+            counts[row.label * SPEEDS + s] += row.weight
+        record.labels |= <uint32_t> 1 << row.label
         record.last = <uint32_t> self.rows
-
     cdef void _count_label(self, const Example* example) noexcept nogil:
         cdef float[SPEEDS] fading
         cdef int32_t label, s
@@ -421,12 +431,9 @@ cdef class ContextTree(Contexts):
                         parts[label] += self.weights[i].weights[s] * (
                             evidence_of(mixed, i)[label * SPEEDS + s]
                         )
-            fields = self._fields_of(i)
-            for label in range(0 if fields else n):
-                before[label] += parts[label]
-            for f in fields:
-                column = self._column_of(f, row)
-                moves[column] = moves.get(column, 0.0) + evidence / len(fields)
+            if self._add_moves(moves, i, row, evidence) == 0:
+                for label in range(n):
+                    before[label] += parts[label]
         start = np.array(before[:n])
         softmax(&before[0], n)
         part = before[out.output]
@@ -525,6 +532,7 @@ cdef class ContextMeans(Contexts):
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
         cdef MixedMeans* mixed = <MixedMeans*> scratch.memo
+        cdef Counted counted
         cdef bint is_laid
         if out != NULL:
             self.predict(row, scratch, out)
@@ -534,19 +542,19 @@ cdef class ContextMeans(Contexts):
             )
             if is_laid or not self._is_mixed(row, scratch):
                 self._mix(row, mixed)
-            self._move(mixed, example)
-            self._count(&mixed.found, example)
+            counted = Counted(-1, repeats_of(example), self._in_deviations(example))
+            self._move(mixed, &counted)
+            self._count(&mixed.found, &counted)
         scratch.memo_serial = 0
         moments_add(&self.targets, example.targets[0], example.weight)
         self.rows += 1
         self.fields.push(row, -1)
         return self._look() if self.fields.is_due() else 0
 
-    cdef void _move(self, const MixedMeans* mixed, const Example* example) noexcept nogil:
+    cdef void _move(self, const MixedMeans* mixed, const Counted* row) noexcept nogil:
         """Let the weights follow the squared error."""
         cdef int32_t i
-        cdef float error = <float> (self._in_deviations(example) - mixed.said)
-        cdef float rate = RATE * <float> min(example.weight, <double> MOST_REPEATS)
+        cdef float error = <float> (row.number - mixed.said), rate = RATE * row.weight
         for i in range(self.fields.n_contexts):
             if mixed.found.slots[i] >= 0:
                 move_means(
@@ -555,18 +563,17 @@ cdef class ContextMeans(Contexts):
                 )
 
     cdef void _count_in(self, Record* record, const float* fading,
-                        const Example* example) noexcept nogil:
+                        const Counted* row) noexcept nogil:
         cdef float* sums = self.counts.counts_of(record)
-        cdef float weight = <float> min(example.weight, <double> MOST_REPEATS)
-        cdef float target = weight * <float> self._in_deviations(example), most
+        cdef float number = row.weight * <float> row.number, most
         cdef int32_t s
         if record.last != <uint32_t> self.rows:
             fade(sums, record.labels, fading)
         for s in range(SPEEDS):
-            sums[s] += weight
+            sums[s] += row.weight
             # no mean is farther out than the rows, however both are rounded as they fade
             most = MOST_DEVIATIONS * sums[s]
-            sums[SPEEDS + s] = min(max(sums[SPEEDS + s] + target, -most), most)
+            sums[SPEEDS + s] = min(max(sums[SPEEDS + s] + number, -most), most)
         record.labels = (1 << N_SUMS) - 1
         record.last = <uint32_t> self.rows
 
@@ -587,10 +594,7 @@ cdef class ContextMeans(Contexts):
             part = 0.0
             for s in range(SPEEDS):
                 part += self.weights[i].weights[s] * mixed.evidence[i][s]
-            fields = self._fields_of(i)
-            for f in fields:
-                column = self._column_of(f, row)
-                moves[column] = moves.get(column, 0.0) + part / len(fields)
+            self._add_moves(moves, i, row, part)
         columns = np.array(list(moves), dtype=np.int32)
         return out.spread(columns, np.array(list(moves.values())), said - self.targets.mean)
 
