@@ -3,6 +3,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.fields cimport Candidate
 from streamtree._core.stream.row cimport Row
 
 cdef enum:
@@ -42,14 +43,6 @@ cdef struct FieldsOf:
     # two, and the fields once more, by their exact values.
     int32_t[3] fields
     uint64_t name       # by which it is known
-
-
-cdef struct Candidate:
-    # what may be a field
-    uint64_t rank       # by a hash of its name; the first ones are taken
-    uint32_t name
-    int32_t column
-    int32_t group
 
 
 cdef class ContextFields:

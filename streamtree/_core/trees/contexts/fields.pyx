@@ -16,6 +16,7 @@ from libc.string cimport memcpy, memset
 from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.store.budget cimport bytes_allowed, counted, give_back
 from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.fields cimport Candidate, candidate, list_candidates
 from streamtree._core.stream.row cimport Row
 
 import numpy as np
@@ -57,10 +58,6 @@ cdef struct FieldState:
 cdef FieldState _blank
 memset(&_blank, 0, sizeof(FieldState))
 FIELDS = np.asarray(<FieldState[:1]> &_blank).dtype
-
-
-cdef inline uint32_t name_of(Context context, int32_t column) noexcept nogil:
-    return (context.hashes if context.groups[column] < 0 else context.ties)[column]
 
 
 cdef int32_t most_crowded(const float* values, int32_t n, const float* cuts,
@@ -242,38 +239,10 @@ cdef class ContextFields:
     # ------------------------------------------------------------------------------- choice
 
     cdef int32_t _list(self, Candidate* found) noexcept nogil:
-        """The columns that are mostly there and the features with categories, by their names.
-
-        Where there are too many, some of them, whatever the order in which they came.
-        """
-        cdef Candidate one
-        cdef int32_t column, f, i, n = 0
-        # what they take is half of all at the most
-        cdef int32_t most = <int32_t> min(
+        """The candidates for which there is room: what they take is half of all at the most."""
+        return list_candidates(self.context, found, <int32_t> min(
             bytes_allowed() // 2 // (sizeof(Field) + BLOCK * sizeof(float)), <size_t> MOST_FIELDS
-        )
-        for column in range(self.context.n_columns):
-            one.group = self.context.groups[column]
-            if self.context.is_rare(column) or (
-                one.group < 0 and not self.context.scaler.columns[column].is_listed
-            ):
-                continue
-            one.column, one.name = column, name_of(self.context, column)
-            one.rank = splitmix64(<uint64_t> one.name + 1)
-            f = n
-            while f > 0 and found[f - 1].rank > one.rank:
-                f -= 1
-            if f == most or (
-                f > 0 and one.group >= 0 and found[f - 1].group == one.group
-            ):
-                continue
-            if n == most:
-                n -= 1
-            for i in range(n, f, -1):
-                found[i] = found[i - 1]
-            found[f] = one
-            n += 1
-        return n
+        ))
 
     cdef Field _field_of(self, const Candidate* found) noexcept nogil:
         """A field, with what is known of its bins."""
@@ -398,10 +367,7 @@ cdef class ContextFields:
         cdef Candidate[MOST_FIELDS] found
         cdef int32_t f, n = <int32_t> view.shape[0]
         for f in range(n):
-            found[f].column = view[f].column
-            found[f].group = self.context.groups[view[f].column] if view[f].is_feature else -1
-            found[f].name = name_of(self.context, view[f].column)
-            found[f].rank = splitmix64(<uint64_t> found[f].name + 1)
+            found[f] = candidate(self.context, view[f].column)
         self._take(found, n, state["most_pairs"])
         self.seen = state["seen"]
         for f in range(LAST):

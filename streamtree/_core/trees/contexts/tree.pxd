@@ -59,7 +59,6 @@ cdef class Contexts(Tree):
     cdef int _look(self) except -1 nogil
     cdef list _fields_of(self, int32_t i)
     cdef int _add_moves(self, dict moves, int32_t i, const Row* row, object part) except -1
-    cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil
     cdef dict _contexts_state(self)
     cdef int _take_contexts(self, dict state) except -1
 

@@ -12,17 +12,18 @@ from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.losses cimport softmax
-from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
+from streamtree._core.kernels.moments cimport moments_add, moments_variance
 from streamtree._core.kernels.pooling cimport MOST_DEVIATIONS, in_deviations
 from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.store.budget cimport counted_zeros, give_back
 from streamtree._core.store.memory cimport prefetch
 from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.fields cimport column_in
 from streamtree._core.stream.row cimport (
     LISTED, TABLE, Example, Prediction, Row, Scratch, remember, remembers,
 )
 from streamtree._core.trees.contexts.counts cimport MOST_LABELS, SPEEDS, ContextCounts, Record
-from streamtree._core.trees.contexts.fields cimport LAST, MOST_CONTEXTS, ContextFields, Field
+from streamtree._core.trees.contexts.fields cimport LAST, MOST_CONTEXTS, ContextFields
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
@@ -181,18 +182,11 @@ cdef class Contexts(Tree):
         """Share what a context adds evenly among its columns; returns how many these are."""
         fields = self._fields_of(i)
         for f in fields:
-            column = self._column_of(f, row)
+            column = column_in(
+                row, self.context, self.fields.fields[f].column, self.fields.fields[f].group
+            )
             moves[column] = moves.get(column, 0.0) + part / len(fields)
         return len(fields)
-
-    cdef int32_t _column_of(self, int32_t f, const Row* row) noexcept nogil:
-        """The column of a field, of categories that of the row if there is one."""
-        cdef const Field* field = &self.fields.fields[f]
-        cdef Py_ssize_t i
-        for i in range(row.listed.n if field.group >= 0 else 0):
-            if self.context.groups[row.listed.columns[i]] == field.group:
-                return row.listed.columns[i]
-        return field.column
 
     cdef list path(self, const Row* row, Scratch* scratch):
         """There is a single leaf."""
@@ -413,7 +407,7 @@ cdef class ContextTree(Contexts):
 
     cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
         """From the shares of the labels lately: what a context adds, its columns share evenly."""
-        cdef int32_t i, f, label, s, n = self.context.n_labels
+        cdef int32_t i, label, s, n = self.context.n_labels
         cdef double said = self.output_below(0, row, scratch, out), part
         cdef float[MOST_LABELS * SPEEDS] scales
         cdef const Mixed* mixed = <const Mixed*> scratch.memo
@@ -585,7 +579,7 @@ cdef class ContextMeans(Contexts):
 
     cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
         """From the mean of the targets: what a context adds, its columns share evenly."""
-        cdef int32_t i, f, s
+        cdef int32_t i, s
         cdef double said = self.output_below(0, row, scratch, out), part
         cdef const MixedMeans* mixed = <const MixedMeans*> scratch.memo
         out.add_bias(self.targets.mean)
