@@ -27,7 +27,7 @@ from streamtree._core.learners.explaining import ask_members
 FORESTS = [ForestClassifier, ForestRegressor]
 forests = pytest.mark.parametrize("estimator", FORESTS)
 # members that stand in forests only, and randomised trees
-NO_TREES = ("extra", "boosted", "contexts", "recent_labels", "frequencies")
+NO_TREES = ("extra", "boosted", "contexts", "neighbors", "recent_labels", "frequencies")
 
 
 def grown(estimator, n=600, **params):
@@ -63,7 +63,7 @@ def test_copies_of_members_say_what_the_pool_was_given(estimator):
     for x in [*rows[:30], {}, {"never": 1.0}]:
         said = {name: shares_of(member, x) for name, member in members.items()}
         said["extra"] = np.mean([shares_of(tree, x) for tree in trees], axis=0)
-        for name in {"boosted", "contexts"} & set(weights):
+        for name in {"boosted", "contexts", "neighbors"} & set(weights):
             said[name] = ask_members(forest._core, x)[list(weights).index(name)]
         if estimator is ForestRegressor:
             numbers = np.array([said[name][0] for name in weights])
@@ -485,7 +485,8 @@ def predict_then_learn(model, x, y):
 def test_boosted_trees_keep_their_rows_where_randomised_ones_are_short_of_memory():
     """What does not need more lends only what it will not need as its window fills."""
     rng = np.random.default_rng(0)
-    forest = ForestRegressor(max_bytes=6 * 10**6)
+    members = ("extra", "boosted", "soft", "self_terminating", "contexts")
+    forest = ForestRegressor(members=members, max_bytes=6 * 10**6)
     forest.learn_many(rng.normal(size=(9_000, 4)), rng.normal(size=9_000))
     state = forest.snapshot()["tree"]
     assert state["shares"][0] > 0.45

@@ -1,0 +1,176 @@
+"""Nearest neighbours against a plain reference: the same rows, weights and answers.
+
+Every stream has columns of many values, so that no two rows are as near as each other: whether
+distances are in single or double precision, the same rows are the nearest.
+"""
+
+import numpy as np
+import pytest
+from reference.neighbors import MOST_ROWS, ReferenceMeans, ReferenceNeighbours
+from support.neighbors import alone, member_said, numbers_alone
+from support.snapshots import part_of
+
+from streamtree._core.stream.features import Category
+
+# Distances are sums of up to 70 products in single precision, and weights follow them for some
+# hundred rows; what is said is off by about as much as the logarithms of weights are.
+CLOSE = 2e-4
+SAID_CLOSE = 2e-5
+# short of memory, with many columns: rows go before a stream of 700 ends
+SHORT = {"max_bytes": 2**18}
+SHORT_ROWS = 512
+
+
+def stream(concept, n, seed=0):
+    """Dicts and numbers: one column matters most; and what the concept names."""
+    rng = np.random.default_rng(seed)
+    rows, numbers = [], []
+    for i in range(n):
+        x = dict(zip("abcd", rng.normal(size=4).tolist(), strict=True))
+        number = np.sin(2 * x["a"]) + 0.3 * x["b"]
+        if "kinds" in concept:
+            x |= {"kind": f"k{rng.integers(3)}", "shape": f"s{rng.integers(5)}"}
+            number += x["shape"] in ("s1", "s3")
+        if "wide" in concept:
+            x |= {f"other {j}": cell for j, cell in enumerate(rng.normal(size=44).tolist())}
+        if "gaps" in concept and i > 20:
+            x = {name: cell for name, cell in x.items() if rng.random() > 0.15}
+        if "late" in concept and i > 100:
+            x |= {"late": rng.gamma(2.0), "late kind": f"l{rng.integers(2)}"}
+        if "early" in concept and i < 18:
+            x |= {"early": rng.gamma(2.0), "early kind": f"e{rng.integers(2)}"}
+        if "scale" in concept and i > 200:
+            x["a"] = 1.0 + 2.0 * x["a"]
+        if "nothing" in concept and i > 18:
+            x = {}
+        rows.append(x)
+        numbers.append(number)
+    return rows, np.array(numbers)
+
+
+def cells(x):
+    """A row as the reference reads it."""
+    return {
+        name: Category(name, cell) if isinstance(cell, str) else cell for name, cell in x.items()
+    }
+
+
+def weights_of(concept, n):
+    if "weights" not in concept:
+        return np.ones(n)
+    weights = np.random.default_rng(1).gamma(0.3, 6.0, size=n)
+    assert weights.min() < 1e-6 < 10 < weights.max()
+    return weights
+
+
+def settings_of(concept):
+    """Of the forest; and how many rows there are room for."""
+    return (SHORT, SHORT_ROWS) if "wide" in concept else ({}, MOST_ROWS)
+
+
+def compare_rows(state, names, reference):
+    """All rows, the oldest first."""
+    rows, n = state["rows"], len(reference.rows)
+    assert len(rows["fields"]) == len(reference.fields)
+    assert (len(rows["targets"]), state["seen"]) == (n, reference.seen)
+    is_full = n and n == rows["capacity"]
+    order = (rows["next"] + np.arange(n)) % n if is_full else np.arange(n)
+    targets = [row.target for row in reference.rows]
+    assert np.array_equal(rows["targets"][order], targets)
+    weights = [row.weight for row in reference.rows]
+    assert np.array_equal(rows["weights"][order], np.float32(weights))
+    for f, (column, field) in enumerate(zip(rows["fields"], reference.fields, strict=True)):
+        name = names[column]
+        assert (name.name if field.is_feature else name) == field.name
+        found = rows["cells"][order, f]
+        wanted = [row.cells[f] for row in reference.rows]
+        if field.is_feature:
+            kinds = dict(zip(wanted, found.tolist(), strict=True))
+            assert [kinds[cell] for cell in wanted] == found.tolist()
+            assert len(set(kinds.values())) == len(kinds)
+            assert kinds.get(0, 0) == 0
+        else:
+            assert np.allclose(found.view(np.float32), wanted, rtol=1e-6, atol=1e-6)
+
+
+def compare_scales(state, reference):
+    parts = [reference.common, reference.age, reference.doubt]
+    parts += [reference.scales[field.name] for field in reference.fields]
+    wanted = [(part.log, part.squares) for part in parts]
+    assert np.allclose(state["scales"], wanted, rtol=CLOSE, atol=CLOSE)
+
+
+def compare(model, reference):
+    snapshot = model.snapshot()
+    compare_rows(part_of(model), snapshot["features"], reference)
+    compare_scales(part_of(model), reference)
+
+
+def is_compared(i, n):
+    return i % 100 in (15, 16, 31, 63, 99) or i in (255, 256, 511, 512, n - 1)
+
+
+CASES = [
+    ("plain", 300, 2),
+    ("gaps late", 300, 3),
+    ("gaps kinds late early weights", 560, 5),
+    ("scale weights", 560, 2),
+    ("late labels weights kinds", 300, 16),
+    ("early nothing", 530, 2),
+    ("wide gaps kinds", 700, 2),
+]
+
+
+@pytest.mark.parametrize(("concept", "n", "n_labels"), CASES)
+def test_it_says_what_the_reference_says(concept, n, n_labels):
+    rows, numbers = stream(concept, n)
+    labels = np.searchsorted(np.quantile(numbers, np.arange(1, n_labels) / n_labels), numbers)
+    if "labels" in concept:
+        labels[:150] %= 2
+    weights = weights_of(concept, n)
+    settings, most_rows = settings_of(concept)
+    model, reference, order = alone(**settings), ReferenceNeighbours(most_rows), {}
+    for i, (x, y, w) in enumerate(zip(rows, labels.tolist(), weights.tolist(), strict=True)):
+        row = cells(x)
+        if i:
+            wanted = reference.predict(row, len(order))
+            assert np.abs(member_said(model, x) - wanted).max() < SAID_CLOSE, i
+        model.learn_one(x, y, w=w)
+        label = order.setdefault(y, len(order))
+        reference.learn(row, label, w, len(order))
+        if is_compared(i, n):
+            compare(model, reference)
+    assert len(order) == n_labels
+    n_fields = {field.name for field in reference.fields}
+    assert ("late kind" in n_fields) == ("late" in concept)
+    assert not any(name.startswith("early") for name in n_fields)
+
+
+@pytest.mark.parametrize(("concept", "n"), [
+    ("plain", 300), ("gaps kinds late early weights", 560), ("scale", 400),
+    ("wide gaps kinds", 700),
+])  # fmt: skip
+def test_of_numbers_it_says_what_the_reference_says(concept, n):
+    rows, numbers = stream(concept, n)
+    numbers, weights = 100.0 + 7.0 * numbers, weights_of(concept, n)
+    settings, most_rows = settings_of(concept)
+    model, reference, trusts = numbers_alone(**settings), ReferenceMeans(most_rows), set()
+    for i, (x, y, w) in enumerate(zip(rows, numbers.tolist(), weights.tolist(), strict=True)):
+        row = cells(x)
+        if i:
+            wanted = reference.predict(row)
+            close = SAID_CLOSE * reference.deviation
+            assert member_said(model, x)[0] == pytest.approx(wanted, abs=close, rel=1e-12), i
+        model.learn_one(x, y, w=w)
+        reference.learn(row, y, w)
+        trusts.add(reference.trust())
+        if is_compared(i, n):
+            compare(model, reference)
+            state = part_of(model)
+            for name in ("weight", "mean", "squares"):
+                assert state["targets"][name] == pytest.approx(getattr(reference, name))
+            worth = reference.product, reference.spread
+            assert state["worth"] == pytest.approx(worth, rel=CLOSE, abs=CLOSE)
+    # kriging is followed in part, too
+    assert len(trusts) > 10
+    assert min(trusts) < 1

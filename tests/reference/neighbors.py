@@ -1,0 +1,261 @@
+"""Nearest neighbours in double precision, plainly: rows are arrays by field, in a list.
+
+A row is a dict by feature: a number, or a Category; what is missing is not in it. All columns of
+numbers are there in most rows. Labels are 0, 1, 2, ... as they appear.
+"""
+
+import numpy as np
+
+from reference.contexts import Field
+from reference.scaling import RunningScaler
+from streamtree._core.stream.features import Category
+
+NEAREST, BEFORE_FIELDS, LOOK_ROWS, MOST_ROWS = 24, 16, 256, 8192
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 10.0
+RATE, MEMORY, LEAST_SQUARES, MOST_LOG, LEAST_SLOPE = 0.2, 1000, 0.01, 8.0, 1e-5
+FIRST_WEIGHT, FIRST_DOUBT, AGE, HALF = 10.0, 0.3, 4096, 0.5
+MOST_DEVIATIONS, VARIES, NOISE, FIRST_SPREAD = 3.0, 0.1, 0.03, 0.001
+
+
+class Scale:
+    """A number that is learned by its logarithm."""
+
+    def __init__(self):
+        self.log = self.squares = 0.0
+
+    def move(self, slope, weight):
+        self.squares = (1 - 1 / MEMORY) * self.squares + slope**2
+        self.log -= RATE * weight * slope / np.sqrt(self.squares + LEAST_SQUARES)
+        self.log = min(max(self.log, -MOST_LOG), MOST_LOG)
+
+
+class Kept:
+    """A row that was learned, by field; `target` is its label or number."""
+
+    def __init__(self, cells, target, weight):
+        self.cells, self.target = cells, target
+        self.weight = min(max(weight, LEAST_WEIGHT), MOST_WEIGHT)
+
+
+class Found:
+    """The rows that are nearest to one, what each has to say, and all together."""
+
+    def __init__(self, cells, order, apart, ages, distances, says, total):
+        self.cells = cells
+        self.order = order  # their places among the rows, the nearest first
+        self.apart = apart  # by row and field
+        self.ages, self.distances, self.says, self.total = ages, distances, says, total
+        self.left = total - says.sum()  # what all rows say
+
+
+class Neighbours:
+    """What neighbours of labels and of numbers share; no more than `most_rows` rows are kept."""
+
+    def __init__(self, most_rows=MOST_ROWS):
+        self.scaler, self.most_rows, self.seen = RunningScaler(), most_rows, 0
+        self.columns = {}  # by name or category: the rows before it came, and those that had it
+        self.codes = {}  # numbers of categories from 1 on
+        self.rows, self.fields = [], []  # the oldest row first
+        self.scales = {}  # by field
+        self.common, self.age, self.doubt = Scale(), Scale(), Scale()
+
+    # ------------------------------------------------------------------------- one example
+
+    def cells(self, row, numbers):
+        """By field: a standardised number, or that of a category that is known, or 0 for none."""
+        return np.array([
+            self.codes.get(row.get(field.name), 0) if field.is_feature
+            else numbers.get(field.name, 0.0) for field in self.fields
+        ])  # fmt: skip
+
+    def weights(self):
+        """What a difference in each field weighs."""
+        first = FIRST_WEIGHT / max(len(self.fields), 1)
+        logs = [self.common.log + self.scales[field.name].log for field in self.fields]
+        return first * np.exp(logs)
+
+    def age_weight(self):
+        return np.exp(self.age.log) / AGE
+
+    def apart(self, rows, cells):
+        """How far rows are from one, by row and field: categories are the same or not."""
+        found = np.abs(rows - cells)
+        is_feature = np.array([field.is_feature for field in self.fields], dtype=bool)
+        return np.where(is_feature, found > 0, found)
+
+    def find(self, row, numbers):
+        """The nearest rows; numbers are standardised."""
+        cells, doubt = self.cells(row, numbers), FIRST_DOUBT * np.exp(self.doubt.log)
+        rows = np.array([kept.cells for kept in self.rows])
+        rows = rows.reshape(len(self.rows), len(self.fields))
+        apart, ages = self.apart(rows, cells), np.arange(len(rows), 0, -1)
+        distances = apart @ self.weights() + self.age_weight() * ages
+        order = np.argsort(distances, kind="stable")[:NEAREST]
+        distances = distances[order]
+        weights = np.array([self.rows[i].weight for i in order])
+        says = weights * np.exp(distances[:1] - distances)
+        return Found(
+            cells, order, apart[order], ages[order], distances, says, doubt + says.sum()
+        )
+
+    def targets_of(self, found):
+        return np.array([self.rows[i].target for i in found.order])
+
+    def follow(self, found, slopes, by_doubt, weight):
+        """Let the weights follow what is lost: `slopes` are those by distances.
+
+        What a row has to say depends on how much farther than the first one it is.
+        """
+        weight = min(weight, MOST_WEIGHT)
+        self.doubt.move(by_doubt, weight)
+        slopes = np.where(np.abs(slopes) > LEAST_SLOPE, slopes, 0.0)
+        slopes[0] = -slopes[1:].sum()
+        slopes[0] *= abs(slopes[0]) > LEAST_SLOPE
+        if not slopes.any():
+            return
+        by_field = self.weights() * (slopes @ found.apart)
+        by_age = self.age_weight() * (slopes @ found.ages)
+        for field, slope in zip(self.fields, by_field, strict=True):
+            self.scales[field.name].move(slope, weight)
+        self.common.move(by_field.sum(), weight)
+        self.age.move(by_age, weight)
+
+    def note(self, row):
+        """Count the columns that a row has."""
+        for name in (cell if isinstance(cell, Category) else name for name, cell in row.items()):
+            self.columns.setdefault(name, [self.seen, 0])[1] += 1
+            if isinstance(name, Category):
+                self.codes.setdefault(name, 1 + len(self.codes))
+
+    def learn(self, row, target, weight):
+        self.note(row)
+        found = self.find(row, self.scaler.learn(numbers_of(row)))
+        if len(found.order):
+            self.move(found, target, weight)
+        self.count(target, weight)
+        self.seen += 1
+        if self.fields:
+            self.rows = [*self.rows, Kept(found.cells, target, weight)][-self.most_rows :]
+        early = (BEFORE_FIELDS, 2 * BEFORE_FIELDS, 4 * BEFORE_FIELDS, 8 * BEFORE_FIELDS)
+        if self.seen % LOOK_ROWS == 0 or self.seen in early:
+            self.take_fields()
+
+    def count(self, target, weight):
+        """Count what is known of a row besides its place among the others."""
+
+    def take_fields(self):
+        """Those that are not rare, by hashes of their names; new ones begin as average."""
+        names = {}
+        for name, (birth, shown) in self.columns.items():
+            if 32 * shown >= self.seen - birth + 256:
+                is_feature = isinstance(name, Category)
+                names[name.name if is_feature else name] = is_feature
+        before = {field.name: f for f, field in enumerate(self.fields)}
+        fields = [Field(name, is_feature) for name, is_feature in names.items()]
+        self.fields = sorted(fields, key=lambda field: field.place)
+        self.scales = {
+            field.name: self.scales.get(field.name) or Scale() for field in self.fields
+        }
+        self.rows = self.rows if self.fields else []
+        sources = [before.get(field.name, -1) for field in self.fields]
+        for kept in self.rows:
+            kept.cells = np.append(kept.cells, 0.0)[sources]
+
+
+def numbers_of(row):
+    return {name: cell for name, cell in row.items() if not isinstance(cell, Category)}
+
+
+class ReferenceNeighbours(Neighbours):
+    """The shares of labels among the nearest rows."""
+
+    def shares(self, n):
+        """Of n labels in all rows."""
+        labels = np.array([row.target for row in self.rows], dtype=int)
+        return (np.bincount(labels, minlength=n) + HALF) / (len(labels) + HALF * n)
+
+    def predict(self, row, n):
+        """The probabilities of n labels."""
+        found = self.find(row, self.scaler.apply(numbers_of(row)))
+        said = found.left * self.shares(n)
+        np.add.at(said, self.targets_of(found).astype(int), found.says)
+        return said / found.total
+
+    def learn(self, row, label, weight, n):
+        """Learn a row; there are n labels, its own among them."""
+        self.n_labels = n
+        super().learn(row, label, weight)
+
+    def move(self, found, label, weight):
+        """By the slopes of the log loss."""
+        is_same, share = self.targets_of(found) == label, self.shares(self.n_labels)[label]
+        same = found.says[is_same].sum() + found.left * share
+        slopes = is_same * found.says / same - found.says / found.total
+        by_doubt = found.left / found.total - found.left * share / same
+        self.follow(found, slopes, by_doubt, weight)
+
+
+class ReferenceMeans(Neighbours):
+    """The mean of the numbers of the nearest rows, and what kriging makes of it."""
+
+    def __init__(self, most_rows=MOST_ROWS):
+        super().__init__(most_rows)
+        self.weight = self.mean = self.squares = 0.0  # of the targets
+        self.product = self.spread = 0.0
+
+    @property
+    def deviation(self):
+        return np.sqrt(self.squares / self.weight) if self.weight else 0.0
+
+    def in_deviations(self, distance):
+        return np.clip(distance / self.deviation, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+
+    def plain(self, found):
+        """As a distance from the mean of all."""
+        return found.says @ (self.targets_of(found) - self.mean) / found.total
+
+    def krige(self, found):
+        """Ordinary kriging; the mean is drawn to that of all as if by `left` numbers."""
+        if not len(found.order):
+            return 0.0
+        near = [self.rows[i] for i in found.order]
+        rows = np.array([kept.cells for kept in near])
+        between = self.age_weight() * np.abs(found.ages[:, None] - found.ages)
+        between += np.array([self.apart(rows, cells) @ self.weights() for cells in rows])
+        noise = np.array([NOISE / row.weight for row in near])
+        covariances = np.exp(-VARIES * between) + np.diag(noise)
+        numbers, ones = self.targets_of(found) - self.mean, np.ones(len(near))
+        of_ones = np.linalg.solve(covariances, ones)
+        mean = of_ones @ numbers / (of_ones.sum() + found.left)
+        to_row = np.exp(-VARIES * found.distances)
+        return mean + to_row @ np.linalg.solve(covariances, numbers - mean)
+
+    def trust(self):
+        """How far kriging is followed."""
+        slope = (self.product + FIRST_SPREAD / 2) / (self.spread + FIRST_SPREAD)
+        return min(max(slope, 0.0), 1.0)
+
+    def predict(self, row):
+        found = self.find(row, self.scaler.apply(numbers_of(row)))
+        plain = self.plain(found)
+        return self.mean + plain + self.trust() * (self.krige(found) - plain)
+
+    def move(self, found, target, weight):
+        """By the slopes of half the squared error, in deviations; errors are no larger than 3."""
+        if not self.deviation:
+            return
+        plain = self.plain(found)
+        error = self.in_deviations(self.mean + plain - target)
+        added = self.in_deviations(self.krige(found) - plain)
+        self.product += (-error * added - self.product) / MEMORY
+        self.spread += (added**2 - self.spread) / MEMORY
+        others = self.in_deviations(self.targets_of(found) - self.mean - plain)
+        slopes = -error * found.says / found.total * others
+        by_doubt = error * found.left / found.total * self.in_deviations(-plain)
+        self.follow(found, slopes, by_doubt, weight)
+
+    def count(self, target, weight):
+        self.weight += weight
+        share, distance = weight / self.weight, target - self.mean
+        self.mean += share * distance
+        self.squares += (1 - share) * weight * distance**2
