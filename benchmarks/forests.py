@@ -70,13 +70,11 @@ LIGHT: dict[type[Any], tuple[tuple[str, ...], ...]] = {
     ForestClassifier: (
         ("model", "recent_labels", "frequencies"),
         ("model", "contexts", "recent_labels", "frequencies"),
-        (
-            "model", "soft", "self_terminating", "contexts", "recent_labels", "frequencies",
-        ),
+        ("model", "contexts", "neighbors", "recent_labels", "frequencies"),
     ),
     ForestRegressor: (
-        ("soft", "last_targets"), ("soft", "self_terminating", "last_targets"),
-        ("soft", "self_terminating", "contexts", "last_targets"),
+        ("soft", "last_targets"), ("soft", "neighbors", "last_targets"),
+        ("soft", "self_terminating", "contexts", "neighbors", "last_targets"),
     ),
 }
 # rows after which targets are known

@@ -263,7 +263,7 @@ def regression(report: Report, table: Table, ours: str = REGRESSOR) -> None:
         return
     singles = [
         learner for learner in standings.learners
-        if CONTESTANTS[learner].group not in ("ours", "forest")
+        if CONTESTANTS[learner].group not in ("ours", "forest", "batch")
     ]  # fmt: skip
     rows, wins = [], 0
     for name, earlier in R2_TO_BEAT.items():
