@@ -484,7 +484,8 @@ class ForestClassifier(_Forest, StreamClassifier):
     the square of the number of members; these come on top of `max_bytes`.
     The boosted trees look at columns that are often there, and at features with categories, for up
     to 64 labels, contexts at at most 64 of them, for up to 32 labels; where there are more labels
-    they say nothing and learn nothing. A member that knows no more than two labels (some losses of
+    they say nothing and learn nothing. Neighbors look at up to 1,024 such columns; of more than 128
+    they keep fewer rows. A member that knows no more than two labels (some losses of
     self-terminating trees) refuses a third one for the whole forest, and the error names it.
 
     References
