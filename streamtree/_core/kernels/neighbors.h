@@ -56,6 +56,14 @@ typedef struct {
     float weight;
 } streamtree_look;
 
+/* The first cell of a row; that of the next field lies STREAMTREE_LANES on. */
+STREAMTREE_INLINE const streamtree_cell *streamtree_cells_of(
+    const streamtree_query *of, int32_t place)
+{
+    return of->cells + place % STREAMTREE_LANES
+        + (int64_t) (place / STREAMTREE_LANES) * of->n_fields * STREAMTREE_LANES;
+}
+
 #if defined(STREAMTREE_VECTORS)
 typedef int32_t streamtree_whole_eight __attribute__((vector_size(32), aligned(4), may_alias));
 
@@ -237,9 +245,8 @@ STREAMTREE_INLINE void streamtree_add_between(
     const float weight = of->weights[f];
     streamtree_cell cells[STREAMTREE_NEAREST];
     for (int32_t i = 0; i < STREAMTREE_NEAREST; i++)
-        cells[i] = of->cells[
-            ((int64_t) (near->places[i < n ? i : 0] / STREAMTREE_LANES) * of->n_fields + f)
-            * STREAMTREE_LANES + near->places[i < n ? i : 0] % STREAMTREE_LANES];
+        cells[i] = streamtree_cells_of(of, near->places[i < n ? i : 0])[
+            (int64_t) f * STREAMTREE_LANES];
     for (int32_t i = 0; i < n; i++)
         for (int32_t j = 0; j < STREAMTREE_NEAREST; j++)
             if (is_number)
@@ -298,8 +305,7 @@ STREAMTREE_CLONES double streamtree_krige(
 STREAMTREE_INLINE void streamtree_add_apart(
     const streamtree_query *of, int32_t place, float share, float *slopes)
 {
-    const streamtree_cell *cells = of->cells + place % STREAMTREE_LANES
-        + (int64_t) (place / STREAMTREE_LANES) * of->n_fields * STREAMTREE_LANES;
+    const streamtree_cell *cells = streamtree_cells_of(of, place);
     for (int32_t i = 0; i < of->n_fields; i++) {
         const int32_t f = of->fields[i];
         const streamtree_cell cell = cells[(int64_t) f * STREAMTREE_LANES];

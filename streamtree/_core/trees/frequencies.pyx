@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t
 from streamtree._core.kernels.pooling cimport MOST_REPEATS
 from streamtree._core.store.budget cimport counted_room, give_back
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
-from streamtree._core.trees.tree cimport Tree
+from streamtree._core.trees.tree cimport OneLeaf
 
 import numpy as np
 
@@ -18,7 +18,7 @@ cdef double LEAST_COUNT = 1e-30
 
 
 @cython.final
-cdef class FrequencyTree(Tree):
+cdef class FrequencyTree(OneLeaf):
     """A single leaf: every label has the share that it had lately.
 
     The past fades: the last `memory` rows or so count.
@@ -38,9 +38,6 @@ cdef class FrequencyTree(Tree):
 
     def __dealloc__(self):
         give_back(self.counts)
-
-    def configure(self):
-        """There is nothing to set."""
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         cdef int32_t label, n = self.context.n_labels
@@ -77,9 +74,6 @@ cdef class FrequencyTree(Tree):
         self.n_counted = max(self.n_counted, n)
         return 0
 
-    cdef list path(self, const Row* row, Scratch* scratch):
-        return [(0, None)]
-
     cdef dict state(self):
         cdef int32_t label
         counts = np.array([self.counts[label] for label in range(self.n_counted)], dtype=np.float64)
@@ -101,12 +95,3 @@ cdef class FrequencyTree(Tree):
         check_finite(counts, at_least=0.0)
         require(0.0 <= weight < 1.001 * self.memory, "the weight of labels")
         require(abs(counts.sum() - weight) <= 1e-6 * self.memory, "the weight of labels")
-
-    @property
-    def n_nodes(self):
-        """A single leaf."""
-        return 1
-
-    def depths(self):
-        """The depth of every node."""
-        return np.zeros(1, dtype=np.int32)

@@ -59,3 +59,7 @@ cdef class Tree:
     cdef dict outline(self)
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1
+
+
+cdef class OneLeaf(Tree):
+    pass

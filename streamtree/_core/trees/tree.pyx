@@ -268,6 +268,25 @@ cdef class Tree:
         raise NotImplementedError
 
 
+cdef class OneLeaf(Tree):
+    """The base of those that split nothing: all rows come to one leaf."""
+
+    def configure(self):
+        """There is nothing to set."""
+
+    cdef list path(self, const Row* row, Scratch* scratch):
+        return [(0, None)]
+
+    @property
+    def n_nodes(self):
+        """A single leaf."""
+        return 1
+
+    def depths(self):
+        """The depth of every node."""
+        return np.zeros(1, dtype=np.int32)
+
+
 def check_targets(Moments targets):
     """Raise StateError unless the moments of targets are such as these can have."""
     check_finite(np.array([targets.weight, targets.squares]), at_least=0.0)

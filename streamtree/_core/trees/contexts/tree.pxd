@@ -4,7 +4,7 @@ from streamtree._core.kernels.moments cimport Moments
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.contexts.counts cimport MOST_LABELS, SPEEDS, ContextCounts, Record
 from streamtree._core.trees.contexts.fields cimport MOST_CONTEXTS, ContextFields
-from streamtree._core.trees.tree cimport Tree
+from streamtree._core.trees.tree cimport OneLeaf
 
 
 cdef struct Weights:
@@ -44,7 +44,7 @@ cdef struct MixedMeans:
     Found found
 
 
-cdef class Contexts(Tree):
+cdef class Contexts(OneLeaf):
     cdef ContextFields fields
     cdef ContextCounts counts
     cdef Weights* weights       # by context

@@ -24,7 +24,7 @@ from streamtree._core.stream.row cimport (
 )
 from streamtree._core.trees.contexts.counts cimport MOST_LABELS, SPEEDS, ContextCounts, Record
 from streamtree._core.trees.contexts.fields cimport LAST, MOST_CONTEXTS, ContextFields
-from streamtree._core.trees.tree cimport Tree
+from streamtree._core.trees.tree cimport OneLeaf, Tree
 
 import numpy as np
 
@@ -83,7 +83,7 @@ cdef inline float repeats_of(const Example* example) noexcept nogil:
     return <float> min(example.weight, <double> MOST_REPEATS)
 
 
-cdef class Contexts(Tree):
+cdef class Contexts(OneLeaf):
     """What mixtures of labels and of numbers share: contexts, their records, and weights."""
 
     def __cinit__(self):
@@ -94,9 +94,6 @@ cdef class Contexts(Tree):
 
     def __dealloc__(self):
         give_back(self.weights)
-
-    def configure(self):
-        """There is nothing to set."""
 
     cdef int bind(self, Context context) except -1:
         Tree.bind(self, context)
@@ -188,10 +185,6 @@ cdef class Contexts(Tree):
             moves[column] = moves.get(column, 0.0) + part / len(fields)
         return len(fields)
 
-    cdef list path(self, const Row* row, Scratch* scratch):
-        """There is a single leaf."""
-        return [(0, None)]
-
     @property
     def moved(self):
         """Pairs of a column and how far a context of it moved what was said, as weights tell."""
@@ -249,15 +242,6 @@ cdef class Contexts(Tree):
         require(weights.shape == (MOST_CONTEXTS, 2, SPEEDS), "the weights of contexts")
         require((np.abs(weights[:, 0]) <= MOST_WEIGHT).all(), "the weights of contexts")
         require((np.isfinite(weights) & (weights[:, 1:] >= 0)).all(), "the weights of contexts")
-
-    @property
-    def n_nodes(self):
-        """A single leaf."""
-        return 1
-
-    def depths(self):
-        """The depth of every node."""
-        return np.zeros(1, dtype=np.int32)
 
 
 @cython.final

@@ -67,8 +67,10 @@ cdef class NeighborRows:
         )
 
     cdef int32_t _most_places(self, int32_t n_fields, size_t allowed) noexcept nogil:
-        """How many places there may be. Two thirds of the bytes: they are laid anew, and grow by
-        two."""
+        """How many places there may be.
+
+        They have two thirds of the bytes: they are laid anew, and grow by two.
+        """
         cdef size_t n = min(allowed // 3 * 2 // self._place_bytes(n_fields), <size_t> MOST_ROWS)
         n = min(n, <size_t> MOST_CELLS // max(n_fields, 1))
         return <int32_t> n // LANES * LANES

@@ -6,7 +6,7 @@ from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.neighbors.rows cimport (
     MOST_FIELDS, NEAREST, Cell, Near, NeighborRows, Query,
 )
-from streamtree._core.trees.tree cimport Tree
+from streamtree._core.trees.tree cimport OneLeaf
 
 cdef struct Scale:
     # a number that is learned by its logarithm
@@ -20,13 +20,14 @@ cdef struct Found:
     int32_t n
     Near near
     double[NEAREST] says        # what each has to say
-    double total        # of these, and of what all rows say
+    double left         # what all rows have to say
+    double total        # of it all
     double mean         # of their numbers, as each has to say, from the mean of all
     double kriged       # and what kriging makes of them
     Cell[MOST_FIELDS] cells
 
 
-cdef class Neighbors(Tree):
+cdef class Neighbors(OneLeaf):
     cdef NeighborRows rows
     cdef Scale* scales          # by field; in the same block what follows from them:
     cdef float* weights         # by field: of a difference in it
@@ -35,6 +36,7 @@ cdef class Neighbors(Tree):
     cdef int32_t n_numbers      # fields
     cdef Scale common           # of all weights
     cdef Scale age              # of a row
+    cdef float age_weight       # of a row for every row since
     cdef Scale doubt            # as how many rows all rows count
     cdef int64_t seen           # rows learned
 

@@ -25,7 +25,7 @@ from streamtree._core.stream.row cimport (
 from streamtree._core.trees.neighbors.rows cimport (
     LANES, MOST_FIELDS, NEAREST, NeighborRows, Query, add_apart, age_of, is_same, krige, nearest,
 )
-from streamtree._core.trees.tree cimport Tree
+from streamtree._core.trees.tree cimport OneLeaf, Tree
 
 import numpy as np
 
@@ -73,7 +73,7 @@ cdef inline void move(Scale* scale, double slope, double weight) noexcept nogil:
     scale.log = min(max(scale.log, LEAST_LOG), MOST_LOG)
 
 
-cdef class Neighbors(Tree):
+cdef class Neighbors(OneLeaf):
     """What neighbors of labels and of numbers share: the rows, and the weights of columns."""
 
     def __cinit__(self, *args, **kwargs):
@@ -83,9 +83,6 @@ cdef class Neighbors(Tree):
 
     def __dealloc__(self):
         give_back(self.scales)
-
-    def configure(self):
-        """There is nothing to set."""
 
     cdef int bind(self, Context context) except -1:
         self.rows.context = context
@@ -105,7 +102,7 @@ cdef class Neighbors(Tree):
         cdef Query query
         cdef int32_t i
         found.rows, found.n = self.seen, 0
-        found.total = FIRST_DOUBT * exp(self.doubt.log)
+        found.left = found.total = FIRST_DOUBT * exp(self.doubt.log)
         if self.rows.n_fields:
             self.rows.read(row, found.cells)
             self._ask(found, &query)
@@ -121,7 +118,7 @@ cdef class Neighbors(Tree):
         self.rows.describe(query)
         query.n_numbers, query.fields = self.n_numbers, self.order
         query.row, query.weights = found.cells, self.weights
-        query.age_weight = <float> (exp(self.age.log) / AGE)
+        query.age_weight = self.age_weight
 
     cdef void _follow(self, Found* found, const double* slopes, double doubt,
                       double weight) noexcept nogil:
@@ -159,6 +156,7 @@ cdef class Neighbors(Tree):
         """Compute the weights, and the order of the fields: what counts most comes first."""
         cdef int32_t i, f, at, n = self.rows.n_fields
         cdef double all = FIRST_WEIGHT / max(n, 1)
+        self.age_weight = <float> (exp(self.age.log) / AGE)
         for f in range(n):
             self.weights[f] = <float> (all * exp(self.common.log + self.scales[f].log))
         for i in range(n):
@@ -235,7 +233,7 @@ cdef class Neighbors(Tree):
         cdef Found* found = self.found(row, scratch)
         cdef Query query
         cdef int32_t f, i, place
-        cdef double total = 0.0
+        cdef double share
         out.add_bias(before)
         if found.n == 0:
             return out.add_bias(said - before)
@@ -245,9 +243,8 @@ cdef class Neighbors(Tree):
         for place in range(self.rows.size):
             add_apart(&query, place, <float> (1.0 / self.rows.size), &view[0])
         for i in range(found.n):
-            total += found.says[i]
-        for i in range(found.n):
-            add_apart(&query, found.near.places[i], <float> (-found.says[i] / total), &view[0])
+            share = -found.says[i] / (found.total - found.left)
+            add_apart(&query, found.near.places[i], <float> share, &view[0])
         columns = np.empty(self.rows.n_fields, dtype=np.int32)
         for f in range(self.rows.n_fields):
             view[f] = max(view[f] * self.weights[f], <float> 0.0)
@@ -255,10 +252,6 @@ cdef class Neighbors(Tree):
                 row, self.context, self.rows.fields[f].column, self.rows.fields[f].group
             )
         return out.spread(columns, nearer.astype(np.float64), said - before)
-
-    cdef list path(self, const Row* row, Scratch* scratch):
-        """There is a single leaf."""
-        return [(0, None)]
 
     @property
     def moved(self):
@@ -320,15 +313,6 @@ cdef class Neighbors(Tree):
         require(((scales[:, 0] >= LEAST_LOG) & (scales[:, 0] <= MOST_LOG)).all(), "the weights")
         check_finite(scales[:, 1], at_least=0.0)
 
-    @property
-    def n_nodes(self):
-        """A single leaf."""
-        return 1
-
-    def depths(self):
-        """The depth of every node."""
-        return np.zeros(1, dtype=np.int32)
-
 
 @cython.final
 cdef class NeighborTree(Neighbors):
@@ -346,12 +330,9 @@ cdef class NeighborTree(Neighbors):
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         cdef const Found* found = self.found(row, scratch)
         cdef double* shares = out.shares if out.shares != NULL else scratch.shares
-        cdef double left = found.total
         cdef int32_t i, label, n = self.context.n_labels
-        for i in range(found.n):
-            left -= found.says[i]
         for label in range(n):
-            shares[label] = left * self._share(label)
+            shares[label] = found.left * self._share(label)
         for i in range(found.n):
             shares[self.rows.labels[found.near.places[i]]] += found.says[i]
         out.label = 0
@@ -364,24 +345,22 @@ cdef class NeighborTree(Neighbors):
                    Prediction* out) except -1 nogil:
         cdef Found* found
         cdef double[NEAREST] slopes
-        cdef double same, left, by_doubt
+        cdef double same, by_doubt
         cdef int32_t i
         if out != NULL:
             self.predict(row, scratch, out)
         found = self.found(row, scratch)
         scratch.memo_serial = 0
         if found.n:
-            left, same = found.total, 0.0
+            by_doubt = same = found.left * self._share(example.label)
             for i in range(found.n):
-                left -= found.says[i]
                 if self.rows.labels[found.near.places[i]] == example.label:
                     same += found.says[i]
-            same += left * self._share(example.label)
             for i in range(found.n):
                 slopes[i] = -found.says[i] / found.total
                 if self.rows.labels[found.near.places[i]] == example.label:
                     slopes[i] += found.says[i] / same
-            by_doubt = left / found.total - left * self._share(example.label) / same
+            by_doubt = found.left / found.total - by_doubt / same
             self._follow(found, slopes, by_doubt, example.weight)
         return self._push(found, example)
 
@@ -421,15 +400,13 @@ cdef class NeighborMeans(Neighbors):
         cdef Query query
         cdef double[NEAREST] numbers
         cdef double[NEAREST] noise
-        cdef double left = found.total
         cdef int32_t i, place
         self._ask(found, &query)
         for i in range(found.n):
             place = found.near.places[i]
-            left -= found.says[i]
             numbers[i] = self.rows.targets[place] - self.targets.mean
             noise[i] = NOISE / self.rows.weights[place]
-        return krige(&query, &found.near, found.n, numbers, noise, VARIES, left)
+        return krige(&query, &found.near, found.n, numbers, noise, VARIES, found.left)
 
     cdef double _trust(self) noexcept nogil:
         """How far kriging is followed: the slope of errors on it, from 0 to 1."""
@@ -447,7 +424,7 @@ cdef class NeighborMeans(Neighbors):
         cdef Found* found = self.found(row, scratch)
         cdef double[NEAREST] slopes
         cdef double deviation = sqrt(moments_variance(&self.targets)), mean = self.targets.mean
-        cdef double error, left = found.total, added
+        cdef double error, added, by_doubt
         cdef int32_t i
         if out != NULL:
             self.predict(row, scratch, out)
@@ -458,14 +435,11 @@ cdef class NeighborMeans(Neighbors):
             self.product += (-error * added - self.product) / MEMORY
             self.spread += (added * added - self.spread) / MEMORY
             for i in range(found.n):
-                left -= found.says[i]
                 slopes[i] = -error * found.says[i] / found.total * in_deviations(
                     self.rows.targets[found.near.places[i]] - mean - found.mean, deviation
                 )
-            self._follow(
-                found, slopes, error * left / found.total * in_deviations(-found.mean, deviation),
-                example.weight,
-            )
+            by_doubt = error * found.left / found.total * in_deviations(-found.mean, deviation)
+            self._follow(found, slopes, by_doubt, example.weight)
         moments_add(&self.targets, example.targets[0], example.weight)
         return self._push(found, example)
 
