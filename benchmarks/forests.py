@@ -257,15 +257,20 @@ def means_over(
 
 
 def loss(report: Report, options: argparse.Namespace) -> None:
-    """Log losses beside those of the model tree."""
+    """Log losses beside those of the model tree, and how much longer a forest takes."""
     report.begin("loss", f"means over {len(options.sets)} sets, first {options.rows:,} rows")
-    found = means_over(
-        {"ModelTreeClassifier": ModelTreeClassifier, CLASSIFIER: ForestClassifier},
-        options.sets, options.rows,
-    )  # fmt: skip
+    makers = {"ModelTreeClassifier": ModelTreeClassifier, CLASSIFIER: ForestClassifier}
+    by_set = [means_over(makers, [one], options.rows) for one in options.sets]
+    found = {name: np.mean([scores[name] for scores in by_set], axis=0) for name in makers}
     report.table(
         ["learner", "accuracy", "log loss"],
         [[name, f"{score[0]:.4f}", f"{score[1]:.4f}"] for name, score in found.items()],
+    )
+    times = [scores[CLASSIFIER][2] / scores["ModelTreeClassifier"][2] for scores in by_set]
+    deciles = np.quantile(times, (0.1, 0.5, 0.9))
+    report.table(
+        ["time of the model tree's", "first decile", "median", "last decile"],
+        [[CLASSIFIER, *(short(part) for part in deciles.tolist())]],
     )
     ratio = found[CLASSIFIER][1] / found["ModelTreeClassifier"][1]
     report.goal("mean log loss <= .78 of the model tree's", f"{ratio:.3f}", ratio <= 0.78)
