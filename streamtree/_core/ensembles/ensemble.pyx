@@ -16,7 +16,7 @@ from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger, begin_counting, end_counting
 from streamtree._core.store.memory cimport zeroed
 from streamtree._core.stream.context cimport Context
-from streamtree._core.stream.crew cimport Crew
+from streamtree._core.stream.crew cimport Crew, now
 from streamtree._core.stream.row cimport (
     Example, Prediction, Row, Scratch, remember, remembers,
 )
@@ -25,8 +25,13 @@ from streamtree._core.trees.tree cimport Tree
 import numpy as np
 
 cdef enum:
-    # so many rows are learned before threads look again which parts take long
+    # In one row of so many threads look how long parts take, of which about so many count. After so
+    # many rows the parts are put in another order.
+    TIMED_PART = 16
+    TIMED_ROWS = 4
     ORDERED_ROWS = 64
+    # a part that takes more than one part of so many of the time takes long
+    LONG_PARTS = 10
     # a light member has one part of so many of the memory
     PARTS_OF_LIGHT = 64
 
@@ -55,11 +60,6 @@ cdef int teach_part(Ensemble self, const Lesson* lesson, int32_t i) except -1 no
     return 0
 
 
-cdef inline bint is_long(Tree tree) noexcept nogil:
-    """Whether a part takes long."""
-    return tree.is_busy() and not tree.rests
-
-
 @cython.final
 cdef class Lessons(Crew):
     """Threads that share the parts of an ensemble."""
@@ -67,37 +67,66 @@ cdef class Lessons(Crew):
     cdef void* ensemble
     cdef const Lesson* lesson
     cdef int32_t* order         # by job: which part it is
+    cdef int32_t* sorted        # parts, those that take longest first
+    cdef double* times          # by part: about how long a row takes, in seconds
     cdef int64_t n_given
+    cdef bint is_timed          # whether this row's times are taken
 
     def __cinit__(self, int32_t n_jobs, int32_t n_threads):
+        cdef int32_t i
         self.order = <int32_t*> zeroed(n_jobs * sizeof(int32_t))
+        self.sorted = <int32_t*> zeroed(n_jobs * sizeof(int32_t))
+        self.times = <double*> zeroed(n_jobs * sizeof(double))
+        for i in range(n_jobs):
+            self.order[i] = self.sorted[i] = i
 
     def __dealloc__(self):
         free(self.order)
+        free(self.sorted)
+        free(self.times)
 
     cdef int work(self, int32_t job, int32_t thread) noexcept nogil:
-        return (<Quiet> teach_part)(<Ensemble> self.ensemble, self.lesson, self.order[job])
+        cdef int32_t i = self.order[job]
+        cdef double begin = now() if self.is_timed else 0.0
+        cdef int done = (<Quiet> teach_part)(<Ensemble> self.ensemble, self.lesson, i)
+        if self.is_timed:
+            self.times[i] += (now() - begin - self.times[i]) / TIMED_ROWS
+        return done
 
     cdef int give(self, Ensemble ensemble, const Lesson* lesson) except -1 nogil:
         self.ensemble, self.lesson = <void*> ensemble, lesson
-        if self.n_given % ORDERED_ROWS == 0:
-            self._put_in_order(ensemble)
         self.n_given += 1
+        self.is_timed = self.n_given % TIMED_PART == 0
+        if self.n_given % ORDERED_ROWS == 0:
+            self._put_in_order()
         return self.run()
 
-    cdef void _put_in_order(self, Ensemble ensemble) noexcept nogil:
-        """Lay busy parts to the ends, where threads begin: nobody is to wait for one in the end."""
-        cdef int32_t i, first = 0, end = ensemble.n_parts
-        for i in range(ensemble.n_parts):
-            if is_long(<Tree> ensemble.parts[i].tree):
-                if first <= ensemble.n_parts - end:
-                    self.order[first] = i
-                    first += 1
-                else:
-                    end -= 1
-                    self.order[end] = i
-        for i in range(ensemble.n_parts):
-            if not is_long(<Tree> ensemble.parts[i].tree):
+    cdef void _put_in_order(self) noexcept nogil:
+        """Lay parts that take long to the ends, where threads begin, the longest first: nobody is
+        to wait for one in the end. The others stay where they are, in the cache of a thread."""
+        cdef int32_t i, k, first = 0, end = self.n_jobs
+        cdef double left = 0.0, least = 0.0
+        for i in range(self.n_jobs):
+            least += self.times[i] / LONG_PARTS
+        for i in range(1, self.n_jobs):
+            k = i
+            while k and self.times[self.sorted[k - 1]] < self.times[self.sorted[k]]:
+                self.sorted[k - 1], self.sorted[k] = self.sorted[k], self.sorted[k - 1]
+                k -= 1
+        for k in range(self.n_jobs):
+            i = self.sorted[k]
+            if self.times[i] < least:
+                break
+            if left <= 0.0:
+                left += self.times[i]
+                self.order[first] = i
+                first += 1
+            else:
+                left -= self.times[i]
+                end -= 1
+                self.order[end] = i
+        for i in range(self.n_jobs):
+            if self.times[i] < least:
                 self.order[first] = i
                 first += 1
 

@@ -347,7 +347,10 @@ cdef class LogLinearPool(_Pool):
         cdef Py_ssize_t i, n_asked = 0
         for i in range(self.n_members):
             n_asked += self.watches[i].left == 0 and not (<Tree> self.trees[i]).is_light
-        return n_asked > LEAST_ASKED and not (<Tree> self.trees[m]).is_light
+        return (
+            n_asked > LEAST_ASKED and not (<Tree> self.trees[m]).is_light
+            and not (<Tree> self.trees[m]).needs_all_rows()
+        )
 
     cdef void put_to_rest(self, Py_ssize_t m) noexcept nogil:
         cdef Watch* watch = &self.watches[m]

@@ -27,7 +27,7 @@ cdef class Tree:
     cdef int bind(self, Context context) except -1
     cdef int bound(self, object bytes) except -1
     cdef object labels_at_once(self, object bytes)
-    cdef bint is_busy(self) noexcept nogil
+    cdef bint needs_all_rows(self) noexcept nogil
     cdef void rest(self, bint rests) noexcept nogil
     cdef Crew crew(self, int32_t n_threads)
     cdef void expect(self, int32_t label) noexcept nogil

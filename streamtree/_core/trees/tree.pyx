@@ -71,8 +71,8 @@ cdef class Tree:
         tree that may take so many bytes."""
         return max(<object> LEAST_AT_ONCE, bytes // BYTES_AT_ONCE)
 
-    cdef bint is_busy(self) noexcept nogil:
-        """Whether rows are likely to take it longer than they mostly do, for some time."""
+    cdef bint needs_all_rows(self) noexcept nogil:
+        """Whether it has so much to learn that an ensemble is not to let it rest."""
         return False
 
     cdef void rest(self, bint rests) noexcept nogil:

@@ -47,7 +47,7 @@ cdef enum:
     # It is done within about one part of so many of the rows; of many rows it takes its time, so
     # that a row of the stream does not take long, nor others wait for it where threads share it.
     HASTE = 8
-    HASTE_OF_MANY = 4
+    HASTE_OF_MANY = 2
     MANY_ROWS = 2500
     # what a row costs besides its columns, in cells, and how often a tree looks at it
     ROW = 6

@@ -56,9 +56,6 @@ cdef class BoostedTrees(Tree):
     cdef size_t n_bytes(self) noexcept nogil:
         return self.stages.coded_bytes()
 
-    cdef bint is_busy(self) noexcept nogil:
-        return self.growth.is_growing
-
     # ------------------------------------------------------------------------ one example
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:

@@ -38,6 +38,10 @@ cdef enum:
     # bins of a column that has more values than these
     BINS = 16
     MOST_EXACT = 32
+    # categories of a feature that are names, of places or persons
+    MANY_NAMES = 64
+    # features are counted in so many places, by a hash
+    PLACES = 256
     # a bin of two values and more that has more than one row of so many is too large
     CROWDED = 8
 
@@ -177,6 +181,19 @@ cdef class ContextFields:
     cdef bint is_exact(self, int32_t i) noexcept nogil:
         """Whether a context is of the exact values of a column."""
         return self.contexts[i].fields[0] >= self.n_fields + LAST
+
+    cdef bint has_names(self) noexcept nogil:
+        """Whether a feature has so many categories that it takes long to know them."""
+        cdef int32_t[PLACES] counts
+        cdef int32_t column, place
+        memset(counts, 0, sizeof(counts))
+        for column in range(self.context.n_columns):
+            if self.context.groups[column] >= 0:
+                place = <int32_t> (self.context.ties[column] % <uint32_t> PLACES)
+                counts[place] += 1
+                if counts[place] > MANY_NAMES:
+                    return True
+        return False
 
     cdef bint is_due(self) noexcept nogil:
         """Whether it is time to see what columns there are."""

@@ -99,6 +99,9 @@ cdef class Contexts(OneLeaf):
         Tree.bind(self, context)
         return self.fields.bind(context)
 
+    cdef bint needs_all_rows(self) noexcept nogil:
+        return self.context.n_labels <= MOST_LABELS and self.fields.has_names()
+
     # ------------------------------------------------------------------------ one example
 
     cdef void _begin(self, const Row* row, Found* found) noexcept nogil:

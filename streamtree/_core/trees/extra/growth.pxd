@@ -66,7 +66,7 @@ cdef class Growth:
     cdef Window window
     cdef ExtraNodes shadow
     cdef SplitSearch search
-    cdef int haste              # done within about one part of so many of the rows
+    cdef int haste              # done within about one part of so many of the rows, if few
     cdef int phase
     cdef int64_t window_moves   # of the window at the last look
     cdef int64_t first          # the rows that it grows from
@@ -111,6 +111,7 @@ cdef class Growth:
     cdef int _close(self) except -1 nogil
     cdef int _count(self) except -1 nogil
     cdef int _divide(self) except -1 nogil
+    cdef int _pace(self) noexcept nogil
     cdef int _reserve(self, int32_t n, int32_t n_labels) except -1 nogil
     cdef int64_t _row_of(self, int32_t slot) noexcept nogil
     cdef int _reserve_stack(self, int32_t capacity) except -1 nogil

@@ -39,6 +39,10 @@ cdef enum:
     DIVIDE = 3
     # rows below which no tree is worth growing
     LEAST_ROWS = 8
+    # Of so many rows and more it takes its time: a tree that is grown in few rows takes long for
+    # each, and where threads share a row the others wait.
+    MANY_ROWS = 2500
+    HASTE_OF_MANY = 10
     # rows that are split, where there is room
     LEAST_SPLIT = 2
 
@@ -99,6 +103,10 @@ cdef class Growth:
         self.phase = GROWING
         return 0
 
+    cdef int _pace(self) noexcept nogil:
+        """In about which part of its rows it is done: of many rows it takes its time."""
+        return self.haste if self.n < MANY_ROWS else min(self.haste, <int> HASTE_OF_MANY)
+
     cdef int _reserve(self, int32_t n, int32_t n_labels) except -1 nogil:
         """Make room for so many rows, of so many labels."""
         self.slots = <int32_t*> counted(NULL, n * sizeof(int32_t))
@@ -126,7 +134,7 @@ cdef class Growth:
         self.search.measure()
         self.n_wanted = <int32_t> ceil(factor * sqrt(self.search.width))
         # the rows that are left when the limit is reached are looked at once more
-        self.credit += self.haste * (self.limit() // max(self.n, 1) + 8) - spent_elsewhere
+        self.credit += self._pace() * (self.limit() // max(self.n, 1) + 8) - spent_elsewhere
         while self.at.node >= 0 or self.n_stack:
             if self.at.node < 0:
                 self._open()

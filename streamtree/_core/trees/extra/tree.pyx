@@ -118,9 +118,6 @@ cdef class ExtraTree(Tree):
         """Whether it is to be grown anew."""
         return self.growth.phase == IDLE and self.window.size >= self.next_growth
 
-    cdef bint is_busy(self) noexcept nogil:
-        return self.growth.phase == GROWING
-
     # ------------------------------------------------------------------------- one example
 
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
