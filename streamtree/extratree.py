@@ -246,7 +246,7 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
 
     >>> model = ExtraTreeRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.R2())
-    R2: 0.197296
+    R2: 0.18194
 
     """
 

@@ -274,7 +274,7 @@ class Growth:
         self.tree = tree
         self.n = len(rows)
         self.root = Node()
-        self.next_row = len(tree.rows)
+        self.next_row = self.end = len(tree.rows)
         self.random = Random(tree.random.word())
         self.credit = self.spent = 0
         self.steps = self.grown(rows)
@@ -287,7 +287,10 @@ class Growth:
         return MOST_LEVELS * 2 * self.n_candidates() * self.n
 
     def run(self, spent_elsewhere):
-        self.credit += HASTE * (self.limit() // self.n + 8) - spent_elsewhere
+        # twice as fast with every twentieth of the rows that have come since
+        late = 20 * (len(self.tree.rows) - self.end) // self.n
+        haste = HASTE << min(max(late - 1, 0), 4)
+        self.credit += haste * (self.limit() // self.n + 8) - spent_elsewhere
         while self.due is not None and self.credit >= self.due + STEP:
             cost, self.due = self.due, next(self.steps, None)
             self.spent += cost

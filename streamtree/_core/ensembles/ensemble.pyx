@@ -235,6 +235,13 @@ cdef class Ensemble(Tree):
         for m in range(self.n_members):
             (<Tree> self.trees[m]).rest(rests or self.is_passed(m))
 
+    cdef bint needs_all_rows(self) noexcept nogil:
+        cdef Py_ssize_t m
+        for m in range(self.n_members):
+            if (<Tree> self.trees[m]).needs_all_rows():
+                return True
+        return False
+
     cdef list scratches(self):
         cdef Tree member
         rooms = [(0, 0, 0)]

@@ -117,6 +117,14 @@ cdef class Window:
             bytes += sizeof(double)
         return bytes
 
+    cdef int urgency(self, int64_t end, int32_t n) noexcept nogil:
+        """How many times as fast to grow on from n rows that ended with row `end`.
+
+        That is to be done before rows go: there is room for a quarter more than it is about.
+        """
+        cdef int64_t twentieths = 20 * (self.size - end) // max(n, 1)
+        return 1 << min(max(twentieths - 1, <int64_t> 0), <int64_t> 4)
+
     cdef int32_t full_capacity(self) noexcept nogil:
         """The slots of a full window: rows that a tree grows from stay while it grows."""
         return self.length + (self.length + 3) // 4

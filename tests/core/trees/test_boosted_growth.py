@@ -44,6 +44,18 @@ def member_said(model, x):
 # -------------------------------------------------------------------------------- what is learned
 
 
+@pytest.mark.parametrize(("n_labels", "n_columns"), [(26, 16), (0, 1)])
+def test_trees_are_done_before_their_rows_go(n_labels, n_columns):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(21_000, n_columns))
+    y = rng.normal(size=21_000) if n_labels == 0 else rng.integers(n_labels, size=21_000)
+    model = alone(n_labels)
+    model.learn_many(X[:13_000], y[:13_000])
+    before = stages_of(model)["nodes"].tobytes()
+    model.learn_many(X[13_000:], y[13_000:])
+    assert stages_of(model)["nodes"].tobytes() != before
+
+
 @pytest.mark.parametrize("n_labels", [2, 4])
 def test_steps_that_act_together_are_learned(n_labels):
     X, y = square(1200, n_labels)

@@ -242,6 +242,20 @@ def test_snapshots_while_it_grows_go_on():
     assert phases == {0, 1, 2}
 
 
+def test_a_tree_is_done_before_its_rows_go():
+    """Columns of two values over noise: most candidates split nothing, and growing takes long."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(2, size=(9000, 10)).astype(float)
+    model = ExtraTreeRegressor(window=1500, nominal_attributes=list(range(10)))
+    phases = []
+    for first in range(0, len(X), 10):
+        model.learn_many(X[first : first + 10], rng.normal(size=10))
+        phases.append(int(model.snapshot()["tree"]["growth"]["record"]["phase"][0]))
+    # grown anew every 750 rows, from when there are more than these
+    is_done = np.diff(np.array(phases[200:]) == 2) & (np.array(phases[201:]) == 2)
+    assert is_done.sum() >= 8
+
+
 def wordy_stream(n, seed=5):
     """Dicts of up to 120 columns out of 300, and a label that depends on a few of them."""
     rng = np.random.default_rng(seed)

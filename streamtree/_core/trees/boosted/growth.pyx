@@ -44,8 +44,8 @@ cdef enum:
     LEAST_LEAF = 10
     # columns that a tree looks at, at most
     MOST_CHOSEN = 32
-    # It is done within about one part of so many of the rows; of many rows it takes its time, so
-    # that a row of the stream does not take long, nor others wait for it where threads share it.
+    # It is done within about one part of so many of the rows. Of many rows it takes its time at
+    # first: so no row of the stream takes long, nor do others wait where threads share it.
     HASTE = 8
     HASTE_OF_MANY = 2
     MANY_ROWS = 2500
@@ -244,7 +244,8 @@ cdef class BoostedGrowth:
     cdef int64_t pace(self) noexcept nogil:
         """The cells that are looked at for a row of the stream."""
         cdef int64_t n_chosen = min(self.n_columns, <int32_t> MOST_CHOSEN)
-        return (HASTE if self.n < MANY_ROWS else HASTE_OF_MANY) * (
+        cdef int haste = HASTE if self.n < MANY_ROWS else HASTE_OF_MANY
+        return haste * self.window.urgency(self.first + self.n, self.n) * (
             self.n_trees * (LEVELS * (n_chosen + ROW) + 4 * self.n_outputs) + 4 * self.n_columns
         )
 

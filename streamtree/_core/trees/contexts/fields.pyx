@@ -40,8 +40,8 @@ cdef enum:
     MOST_EXACT = 32
     # categories of a feature that are names, of places or persons
     MANY_NAMES = 64
-    # features are counted in so many places, by a hash
-    PLACES = 256
+    # features are counted in so many places
+    PLACES = 1024
     # a bin of two values and more that has more than one row of so many is too large
     CROWDED = 8
 
@@ -189,7 +189,7 @@ cdef class ContextFields:
         memset(counts, 0, sizeof(counts))
         for column in range(self.context.n_columns):
             if self.context.groups[column] >= 0:
-                place = <int32_t> (self.context.ties[column] % <uint32_t> PLACES)
+                place = self.context.groups[column] % PLACES
                 counts[place] += 1
                 if counts[place] > MANY_NAMES:
                     return True

@@ -39,8 +39,8 @@ cdef enum:
     DIVIDE = 3
     # rows below which no tree is worth growing
     LEAST_ROWS = 8
-    # Of so many rows and more it takes its time: a tree that is grown in few rows takes long for
-    # each, and where threads share a row the others wait.
+    # Of so many rows and more it takes its time at first: a tree that is grown in few rows takes
+    # long for each, and where threads share a row the others wait.
     MANY_ROWS = 2500
     HASTE_OF_MANY = 10
     # rows that are split, where there is room
@@ -104,8 +104,9 @@ cdef class Growth:
         return 0
 
     cdef int _pace(self) noexcept nogil:
-        """In about which part of its rows it is done: of many rows it takes its time."""
-        return self.haste if self.n < MANY_ROWS else min(self.haste, <int> HASTE_OF_MANY)
+        """In about which part of its rows it is done."""
+        cdef int haste = self.haste if self.n < MANY_ROWS else min(self.haste, <int> HASTE_OF_MANY)
+        return haste * self.window.urgency(self.end, self.n)
 
     cdef int _reserve(self, int32_t n, int32_t n_labels) except -1 nogil:
         """Make room for so many rows, of so many labels."""
