@@ -72,9 +72,6 @@ class Linear:
             score += x * self.weights.get(feature, 0.0)
         return limited(score)
 
-    def vectors(self):
-        return [self.bias, self.bias_squares, *self.weights.values(), *self.squares.values()]
-
     def map(self, of_weights, of_squares):
         """Put every weight and every square through a function."""
         self.bias, self.bias_squares = of_weights(self.bias), of_squares(self.bias_squares)

@@ -579,14 +579,6 @@ cdef class Learner:
         """What is said of one dict."""
         return self.predict_dict(x)
 
-    def check_one(self, x):
-        """Raise if `learn_one` would refuse these features."""
-        self.intake.lock.begin_predicting()
-        try:
-            self.intake.read_known(x)
-        finally:
-            self.intake.lock.end_predicting()
-
     # ---------------------------------------------------------------------- the whole tree
 
     def configure(self, *, max_bytes=None, **settings):

@@ -1,8 +1,7 @@
 """Memory that grows or begins as zeros, with one error for all, and memory asked for early."""
 
-from libc.stdint cimport int64_t, uintptr_t
-from libc.stdlib cimport calloc, free, malloc, realloc
-from libc.string cimport memcpy
+from libc.stdint cimport int64_t
+from libc.stdlib cimport calloc, realloc
 
 
 cdef inline int raise_no_memory() except -1 nogil:
@@ -29,21 +28,6 @@ cdef inline void* zeroed(size_t size) except NULL nogil:
     if block == NULL:
         raise_no_memory()
     return block
-
-
-cdef inline void* regrown_lines(
-    void** block, const void* lines, size_t used, size_t size
-) except NULL nogil:
-    """As `regrown`, beginning on a cache line; `block` is what is to be freed."""
-    cdef void* grown = malloc(size + 63)
-    cdef void* start = <void*> ((<uintptr_t> grown + 63) & ~<uintptr_t> 63)
-    if grown == NULL:
-        raise_no_memory()
-    if used:
-        memcpy(start, lines, used)
-    free(block[0])
-    block[0] = grown
-    return start
 
 
 cdef extern from *:

@@ -16,7 +16,6 @@ cdef class ExtraTree(Tree):
     cdef Growth growth
     cdef SplitSearch search
     cdef double strength        # of shrinking
-    cdef double stagger         # from 0 to 1: how much later than others it is first grown
     cdef int32_t wait           # until it is grown anew, in quarters of the rows of the window
     cdef uint64_t random
     cdef int64_t next_growth    # rows of the window when the tree is to be grown anew

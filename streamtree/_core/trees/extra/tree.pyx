@@ -78,7 +78,6 @@ cdef class ExtraTree(Tree):
         self.has_window = True
         self.has_numbers = has_numbers
         self.strength = strength
-        self.stagger = stagger
         self.owns_window = window is None
         self.window = Window(window_length) if window is None else window
         self.nodes = ExtraNodes(has_numbers)
