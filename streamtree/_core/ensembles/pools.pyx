@@ -698,10 +698,7 @@ cdef class LinearPool(_Pool):
 
     cdef dict own_state(self):
         state = _Pool.own_state(self)
-        state["targets"] = {
-            "weight": self.targets.weight, "mean": self.targets.mean,
-            "squares": self.targets.squares,
-        }
+        state["targets"] = self.targets
         state["squares"] = np.array(<double[:self.n_members]> self.squares)
         state["ridge"] = np.array(self._sums())
         state["recent"] = np.array(self.recent)

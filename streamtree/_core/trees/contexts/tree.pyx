@@ -583,10 +583,7 @@ cdef class ContextMeans(Contexts):
 
     cdef dict state(self):
         state = self._contexts_state()
-        state["targets"] = {
-            "weight": self.targets.weight, "mean": self.targets.mean,
-            "squares": self.targets.squares,
-        }
+        state["targets"] = self.targets
         return state
 
     cdef int take_state(self, dict state) except -1:

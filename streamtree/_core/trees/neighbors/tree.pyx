@@ -449,10 +449,7 @@ cdef class NeighborMeans(Neighbors):
     cdef dict state(self):
         state = self._own_state()
         state["worth"] = np.array([self.product, self.spread])
-        state["targets"] = {
-            "weight": self.targets.weight, "mean": self.targets.mean,
-            "squares": self.targets.squares,
-        }
+        state["targets"] = self.targets
         return state
 
     cdef int take_state(self, dict state) except -1:
