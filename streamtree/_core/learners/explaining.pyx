@@ -54,8 +54,7 @@ def find_ways(Learner learner, x):
     is the last item: of node None.
     """
     cdef Workspace row
-    learner.intake.lock.begin_predicting()
-    try:
+    with learner.intake.lock.reading():
         row = row_of(learner, x)
         ways = [
             (node, score, share, told(learner, node or 0, row) if score is None else None)
@@ -64,19 +63,14 @@ def find_ways(Learner learner, x):
         if sum(score is None for _, score, _, _ in ways) > 1 and ways[len(ways) - 1][0] is not None:
             ways.append((None, None, 1.0, told(learner, 0, row)))
         return ways
-    finally:
-        learner.intake.lock.end_predicting()
 
 
 def ask_members(Learner learner, x):
     """What every member of an ensemble says of a row, as float64 arrays of n_outputs."""
     cdef Workspace row
-    learner.intake.lock.begin_predicting()
-    try:
+    with learner.intake.lock.reading():
         row = row_of(learner, x)
         return learner.tree.opinions(&row.row, row.scratch)
-    finally:
-        learner.intake.lock.end_predicting()
 
 
 def explain(Learner learner, x, int32_t output):
@@ -86,8 +80,7 @@ def explain(Learner learner, x, int32_t output):
     """
     cdef Workspace row, blank
     cdef Explanation out
-    learner.intake.lock.begin_predicting()
-    try:
+    with learner.intake.lock.reading():
         out = Explanation(output, learner.n_outputs())
         row, blank = row_of(learner, x), row_of(learner, {})
         out.describe(&blank.row, blank.scratch, blank)
@@ -95,8 +88,6 @@ def explain(Learner learner, x, int32_t output):
         learner.tree.explain(&row.row, row.scratch, out)
         score = told_output(learner, row, out)
         return score, out.bias, out.columns
-    finally:
-        learner.intake.lock.end_predicting()
 
 
 cdef double told_output(Learner learner, Workspace workspace, Explanation out) except? -1.0:
@@ -124,8 +115,7 @@ def measure_moves(Learner learner, list probes, list nodes):
     cdef double[:, ::1] blank = np.zeros((n_nodes, n))
     moves = np.zeros((len(probes), n_nodes, 1 if of_labels else n))
     cdef double[:, :, ::1] out = moves
-    learner.intake.lock.begin_predicting()
-    try:
+    with learner.intake.lock.reading():
         said.shares = &shares[0]
         workspace = row_of(learner, {})
         for i in range(-1, len(probes)):
@@ -143,8 +133,6 @@ def measure_moves(Learner learner, list probes, list nodes):
                             out[i, j, 0] += 0.5 * fabs(shares[k] - blank[j, k])
                         else:
                             out[i, j, k] = fabs(shares[k] - blank[j, k])
-    finally:
-        learner.intake.lock.end_predicting()
     return moves
 
 
@@ -155,15 +143,12 @@ def predict_nodes(Learner learner, list nodes):
     cdef Py_ssize_t i, n = learner.n_outputs()
     numbers = np.zeros((len(nodes), n))
     cdef double[:, ::1] out = numbers
-    learner.intake.lock.begin_predicting()
-    try:
+    with learner.intake.lock.reading():
         blank = row_of(learner, {})
         for i in range(len(nodes) if n else 0):
             said.shares = &out[i, 0]
             learner.tree.predict_below(nodes[i], &blank.row, blank.scratch, &said)
             learner.settle(&said)
-    finally:
-        learner.intake.lock.end_predicting()
     return numbers
 
 

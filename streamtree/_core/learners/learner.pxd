@@ -64,6 +64,7 @@ cdef class Learner:
     cdef int replace_tree(self, Tree tree) except -1
     cdef int _forget_answers(self) except -1
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1
+    cdef object examine_row(self, x, Examples examples)
 
 
 cdef class Classifier(Learner):

@@ -487,8 +487,7 @@ cdef class Learner:
         leaves = np.empty(source.n_rows, dtype=np.int32)
         cdef int32_t[::1] view = leaves
         cdef SignalWatch watch = new_watch()
-        self.intake.lock.begin_predicting()
-        try:
+        with self.intake.lock.reading():
             source.bind(self.intake.scaler, self.intake.known_columns(names))
             with nogil:
                 for i in range(source.n_rows):
@@ -496,8 +495,6 @@ cdef class Learner:
                     self.intake.take(source, i, False, workspace)
                     self.intake.make(workspace)
                     view[i] = self.tree.leaf(&workspace.row, workspace.scratch)
-        finally:
-            self.intake.lock.end_predicting()
         return leaves
 
     cdef int begin_growing(self) except -1:
@@ -594,19 +591,24 @@ cdef class Learner:
 
     def depths(self):
         """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        self.intake.lock.begin_predicting()
-        try:
+        with self.intake.lock.reading():
             return self.tree.depths()
-        finally:
-            self.intake.lock.end_predicting()
 
     def measure(self, name, *arguments):
         """What a method of the tree says that looks at its nodes: they move while it learns."""
-        self.intake.lock.begin_predicting()
-        try:
+        with self.intake.lock.reading():
             return getattr(self.tree, name)(*arguments)
+
+    cdef object examine_row(self, x, Examples examples):
+        """What a step on an example would go by, for tests."""
+        cdef Workspace workspace
+        cdef Example example = examples.of(0)
+        self.begin_learning()
+        try:
+            workspace = self.intake.read_known(x)
+            return self.tree.examine(&workspace.row, &example, workspace.scratch)
         finally:
-            self.intake.lock.end_predicting()
+            self.end_learning()
 
     def snapshot(self, *, bint is_outline=False):
         """The whole state as arrays, numbers and lists; the same history gives the same one.
@@ -847,17 +849,8 @@ cdef class Classifier(Learner):
 
     def examine(self, x, y):
         """What a step on an example would go by, for tests."""
-        cdef Workspace workspace
-        cdef Example example
-        self.begin_learning()
-        try:
-            example.label = self.intake.labels.labels.index(y)
-            example.targets = NULL
-            example.weight = 1.0
-            workspace = self.intake.read_known(x)
-            return self.tree.examine(&workspace.row, &example, workspace.scratch)
-        finally:
-            self.end_learning()
+        label = self.intake.labels.labels.index(y)
+        return self.examine_row(x, Examples(np.array([label], dtype=np.int32), None, None))
 
     def _own_state(self):
         return self.intake.labels.state()
@@ -1172,27 +1165,14 @@ cdef class Regressor(Learner):
     def sample_one(self, x, Py_ssize_t least):
         """(number, weight) of learned examples that are most like this one, `least` or more."""
         cdef Workspace workspace
-        self.intake.lock.begin_predicting()
-        try:
+        with self.intake.lock.reading():
             workspace = self.intake.read_known(x)
             return self.tree.sample(&workspace.row, workspace.scratch, least)
-        finally:
-            self.intake.lock.end_predicting()
 
     def examine(self, x, y):
         """What a step on an example would go by, for tests."""
-        cdef Workspace workspace
-        cdef Example example
-        cdef double[::1] target = np.array(y, dtype=np.float64).reshape(-1)
-        self.begin_learning()
-        try:
-            example.label = -1
-            example.targets = &target[0]
-            example.weight = 1.0
-            workspace = self.intake.read_known(x)
-            return self.tree.examine(&workspace.row, &example, workspace.scratch)
-        finally:
-            self.end_learning()
+        targets = np.array(y, dtype=np.float64).reshape(1, -1)
+        return self.examine_row(x, Examples(None, targets, None))
 
     def _own_state(self):
         cdef Shrinkage[::1] view
