@@ -849,6 +849,18 @@ class StreamTree(StreamModel):
     # whether the weights of nodes are those of examples
     _counts_examples = True
 
+    @property
+    def summary(self) -> dict[str, float]:
+        """The shape of the tree in a few numbers."""
+        return {
+            "n_nodes": self.n_nodes, "n_leaves": self.n_leaves, "height": self.height,
+            **self._shape(), "n_features": len(self._core.features),
+        }
+
+    def _shape(self) -> dict[str, float]:
+        """What a summary tells of this family only."""
+        return {}
+
     @abc.abstractmethod
     def _views(self) -> list[inspection.NodeView]:
         """Describe every node, the root first."""

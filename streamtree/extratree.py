@@ -76,16 +76,6 @@ class _ExtraTree(StreamTree):
         yield {}
         yield {"window": 100, "shrinkage": 2.0, "max_bytes": 10**6, "seed": 3}
 
-    @property
-    def summary(self) -> dict[str, float]:
-        """The shape of the tree in a few numbers."""
-        return {
-            "n_nodes": self.n_nodes,
-            "n_leaves": self.n_leaves,
-            "height": self.height,
-            "n_features": len(self._core.features),
-        }
-
     def _views(self) -> list[inspection.NodeView]:
         state = self._outline()
         tree, names = state["tree"]["grown"], state["features"]

@@ -323,16 +323,10 @@ class LOMTreeClassifier(StreamTreeClassifier):
         """
         return int(self._core.tree.n_swaps)
 
-    @property
-    def summary(self) -> dict[str, float]:
-        """The shape of the tree in a few numbers."""
+    def _shape(self) -> dict[str, float]:
         return {
-            "n_nodes": self.n_nodes,
-            "n_leaves": self.n_leaves,
-            "height": self.height,
             "mean_depth": self._core.measure("mean_depth"),
             "n_splits": self.n_splits,
             "n_swaps": self.n_swaps,
             "n_labels": len(self._core.labels),
-            "n_features": len(self._core.features),
         }

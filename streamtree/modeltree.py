@@ -166,14 +166,5 @@ class ModelTreeClassifier(StreamTreeClassifier):
         """Number of internal nodes."""
         return self.n_nodes // 2
 
-    @property
-    def summary(self) -> dict[str, float]:
-        """The shape of the tree in a few numbers."""
-        return {
-            "n_nodes": self.n_nodes,
-            "n_leaves": self.n_leaves,
-            "height": self.height,
-            "n_splits": self.n_splits,
-            "n_labels": len(self._core.labels),
-            "n_features": len(self._core.features),
-        }
+    def _shape(self) -> dict[str, float]:
+        return {"n_splits": self.n_splits, "n_labels": len(self._core.labels)}

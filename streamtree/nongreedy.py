@@ -144,18 +144,10 @@ class _NonGreedyTree(StreamTree):
         )
         return inspection.binary_views(tree["links"], tests, leaves)
 
-    @property
-    def summary(self) -> dict[str, float]:
-        """The shape of the tree in a few numbers."""
+    def _shape(self) -> dict[str, float]:
         tree = self.snapshot()["tree"]
         leaves = tree["links"]["left"] < 0
-        return {
-            "n_nodes": self.n_nodes,
-            "n_leaves": self.n_leaves,
-            "height": self.height,
-            "n_taught_leaves": int((tree["nodes"]["visits"][leaves] > 0).sum()),
-            "n_features": len(self._core.features),
-        }
+        return {"n_taught_leaves": int((tree["nodes"]["visits"][leaves] > 0).sum())}
 
 
 class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):

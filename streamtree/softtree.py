@@ -183,17 +183,8 @@ class _SoftTree(StreamTree):
         )
         return 1.0 - nonzero / (len(splits) * n_features)
 
-    @property
-    def summary(self) -> dict[str, float]:
-        """The shape of the tree in a few numbers."""
-        return {
-            "n_nodes": self.n_nodes,
-            "n_leaves": self.n_leaves,
-            "height": self.height,
-            "n_splits": self.n_splits,
-            "n_collapses": self.n_collapses,
-            "n_features": len(self._core.features),
-        }
+    def _shape(self) -> dict[str, float]:
+        return {"n_splits": self.n_splits, "n_collapses": self.n_collapses}
 
 
 class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
