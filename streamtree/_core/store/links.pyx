@@ -130,6 +130,13 @@ cdef class TreeLinks:
             node = self.next_in_preorder(node, &depth)
         return depths
 
+    def mean_depth(self, weights):
+        """The depth of the leaves, weighted; the weights are those of all nodes."""
+        is_leaf = self.state()["left"] < 0
+        depths, weights = self.depths()[is_leaf], weights[is_leaf]
+        total = weights.sum()
+        return float((depths * weights).sum() / total) if total > 0 else 0.0
+
     def state(self):
         """The links as a record array of shape (size,)."""
         return export_records(self.links, sizeof(Link), self.size, LINKS)

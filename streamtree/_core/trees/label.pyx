@@ -1434,14 +1434,8 @@ cdef class LabelTree(Tree):
     def mean_depth(self):
         """The depth of the leaves, weighted by the examples that each has seen."""
         if self._is_whole():
-            outline = self.whole.outline()
-            is_leaf = outline["links"]["left"] < 0
-            weights = outline["nodes"]["votes"][is_leaf]
-        else:
-            is_leaf = self.links.state()["left"] < 0
-            weights = self._stats()["weight"][is_leaf]
-        total = weights.sum()
-        return float((self.depths()[is_leaf] * weights).sum() / total) if total > 0 else 0.0
+            return self.whole.frame.mean_depth(self.whole.outline()["nodes"]["votes"])
+        return self.links.mean_depth(self._stats()["weight"])
 
     def _stats(self):
         """The statistics of all nodes as a record array of shape (n_nodes,)."""

@@ -724,16 +724,9 @@ cdef class LomTree(Tree):
         parts = weighted(&self.nodes[node].model, MODEL_WIDTH, view, scratch)[:, 0]
         return columns_of(view), pushing(parts, score > 0.0)
 
-    def depths(self):
-        """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        return self.tree.depths()
-
     def mean_depth(self):
         """The depth of the leaves, weighted by the examples that each has seen."""
-        is_leaf = self.tree.state()["left"] < 0
-        depths, weights = self.tree.depths()[is_leaf], self._stats()["votes"][is_leaf]
-        total = weights.sum()
-        return float((depths * weights).sum() / total) if total > 0 else 0.0
+        return self.tree.mean_depth(self._stats()["votes"])
 
     def _stats(self):
         """The statistics of all nodes as a record array of shape (n_nodes,)."""

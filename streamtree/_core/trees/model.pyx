@@ -266,15 +266,6 @@ cdef class ModelTree(Tree):
 
     # ------------------------------------------------------------------------------- state
 
-    @property
-    def n_nodes(self):
-        """Number of nodes, leaves included."""
-        return self.links.size
-
-    def depths(self):
-        """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        return self.links.depths()
-
     cdef list path(self, const Row* row, Scratch* scratch):
         cdef int32_t node = ROOT
         cdef double score

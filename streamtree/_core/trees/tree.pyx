@@ -257,7 +257,9 @@ cdef class Tree:
     @property
     def n_nodes(self):
         """Number of nodes, leaves included."""
-        raise NotImplementedError
+        if self.frame is None:
+            raise NotImplementedError
+        return self.frame.size
 
     def count_leaves(self):
         """Number of nodes without branches."""
@@ -265,7 +267,9 @@ cdef class Tree:
 
     def depths(self):
         """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        raise NotImplementedError
+        if self.frame is None:
+            raise NotImplementedError
+        return self.frame.depths()
 
 
 cdef class OneLeaf(Tree):

@@ -66,13 +66,6 @@ cdef class ObliqueNodes(Tree):
         give_back(self.nodes)
         give_back(self.totals)
 
-    @property
-    def n_nodes(self):
-        return self.shape.size
-
-    def depths(self):
-        return self.shape.depths()
-
     # ------------------------------------------------------------------------- memory
 
     cdef int plant(self) except -1:

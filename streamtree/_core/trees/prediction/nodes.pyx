@@ -63,10 +63,6 @@ cdef class PredictionNodes(Tree):
         """Number of nodes, leaves and null branches included."""
         return self.size
 
-    def depths(self):
-        """The depth of every node, as an int32 array of shape (n_nodes,)."""
-        return self.links.depths()
-
     def count_leaves(self):
         """Number of nodes without branches, null branches included."""
         return self.size - self.n_in_state(INNER)
