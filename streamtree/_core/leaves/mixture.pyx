@@ -345,7 +345,7 @@ cdef class MixtureLeaves(LeafModels):
 
         Records of more classes take more memory than the model may have: then it is -1, too.
         """
-        cdef int32_t place = map_find(&top.places, label), capacity
+        cdef int32_t place = map_find(&top.places, label)
         if place >= 0:
             return place
         if top.n_classes >= self.max_classes:
@@ -356,10 +356,9 @@ cdef class MixtureLeaves(LeafModels):
             WIDER * state_bytes(top)
         ):
             return -1
-        if top.n_classes == top.classes_capacity:
-            capacity = <int32_t> spacious(top.n_classes + 1)
-            top.classes = <int32_t*> counted(top.classes, capacity * sizeof(int32_t))
-            top.classes_capacity = capacity
+        top.classes = <int32_t*> counted_room(
+            top.classes, &top.classes_capacity, top.n_classes + 1, sizeof(int32_t)
+        )
         map_put(&top.places, label, top.n_classes)
         top.classes[top.n_classes] = label
         top.n_classes += 1

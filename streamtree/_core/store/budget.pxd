@@ -47,8 +47,8 @@ cdef void* counted_room(
     void* block, int32_t* capacity, int32_t n, size_t size
 ) except? NULL nogil
 cdef void* counted_lines(
-    void** block, const void* lines, size_t used, size_t size
-) except NULL nogil
+    void** block, void* lines, int32_t* capacity, int32_t n, size_t size
+) except? NULL nogil
 cdef void give_back(void* block) noexcept nogil
 cdef size_t bytes_used() noexcept nogil
 cdef size_t bytes_allowed() noexcept nogil

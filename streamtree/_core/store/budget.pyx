@@ -152,15 +152,21 @@ cdef void* counted_room(
 
 
 cdef void* counted_lines(
-    void** block, const void* lines, size_t used, size_t size
-) except NULL nogil:
-    """As `counted`, beginning on a cache line; `block` is what is to be given back."""
-    cdef void* grown = counted(NULL, size + 63)
-    cdef void* start = <void*> ((<uintptr_t> grown + 63) & ~<uintptr_t> 63)
-    if used:
-        memcpy(start, lines, used)
+    void** block, void* lines, int32_t* capacity, int32_t n, size_t size
+) except? NULL nogil:
+    """As `counted_room`, beginning on a cache line; `block` is what is to be given back."""
+    cdef int64_t before = capacity[0], after = spacious(n)
+    cdef void* grown
+    cdef char* start
+    if n <= before:
+        return lines
+    grown = counted(NULL, after * size + 63)
+    start = <char*> ((<uintptr_t> grown + 63) & ~<uintptr_t> 63)
+    if before:
+        memcpy(start, lines, before * size)
+    memset(start + before * size, 0, (after - before) * size)
     give_back(block[0])
-    block[0] = grown
+    block[0], capacity[0] = grown, <int32_t> after
     return start
 
 

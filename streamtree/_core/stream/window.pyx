@@ -15,7 +15,9 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memmove
 
-from streamtree._core.store.budget cimport count_as, counted, give_back, spacious
+from streamtree._core.store.budget cimport (
+    count_as, counted, counted_room, give_back, spacious,
+)
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Row, View
@@ -419,11 +421,9 @@ cdef class Window:
         """
         cdef int32_t column, group, first = self.n_columns
         cdef int64_t last_name
-        if size > self._column_capacity:
-            self.field_of = <int32_t*> counted(
-                self.field_of, spacious(size) * sizeof(int32_t)
-            )
-            self._column_capacity = <int32_t> spacious(size)
+        self.field_of = <int32_t*> counted_room(
+            self.field_of, &self._column_capacity, size, sizeof(int32_t)
+        )
         for column in range(first, size):
             group = self.context.groups[column]
             if group >= 0:
@@ -492,11 +492,9 @@ cdef class Window:
 
     cdef int _reserve_groups(self, int32_t size) except -1 nogil:
         cdef int32_t group
-        if size > self._group_capacity:
-            self.field_of_group = <int32_t*> counted(
-                self.field_of_group, spacious(size) * sizeof(int32_t)
-            )
-            self._group_capacity = <int32_t> spacious(size)
+        self.field_of_group = <int32_t*> counted_room(
+            self.field_of_group, &self._group_capacity, size, sizeof(int32_t)
+        )
         for group in range(self.n_groups, size):
             self.field_of_group[group] = -1
         self.n_groups = size
@@ -665,11 +663,9 @@ cdef class Window:
             if groups[i] >= 0:
                 self._reserve_groups(max(groups[i] + 1, self.n_groups))
                 self.field_of_group[groups[i]] = i
-        if self.n_columns:
-            self._column_capacity = <int32_t> spacious(self.n_columns)
-            self.field_of = <int32_t*> counted(
-                self.field_of, self._column_capacity * sizeof(int32_t)
-            )
+        self.field_of = <int32_t*> counted_room(
+            self.field_of, &self._column_capacity, self.n_columns, sizeof(int32_t)
+        )
         for column in range(self.n_columns):
             self.field_of[column] = field_of[column]
             if field_of[column] < 0:

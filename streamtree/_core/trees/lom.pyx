@@ -13,9 +13,7 @@ from streamtree._core.kernels.significance cimport chi_squared_quantile, log_rat
 from streamtree._core.leaves.explanation cimport Explanation, columns_of, pushing, weighted
 from streamtree._core.store.links cimport ROOT, Link, TreeLinks
 from streamtree._core.store.memory cimport prefetch
-from streamtree._core.store.budget cimport (
-    counted_lines, give_back, may_grow, spacious,
-)
+from streamtree._core.store.budget cimport counted_lines, give_back, may_grow
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
     Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
@@ -171,27 +169,16 @@ cdef class LomTree(Tree):
             table_free(&self.trails[label].passages)
         give_back(self.trail_block)
 
-    cdef int _reserve(self, int32_t capacity) except -1 nogil:
-        if capacity <= self.capacity:
-            return 0
-        capacity = <int32_t> spacious(capacity)
+    cdef int _reserve(self, int32_t n) except -1 nogil:
         self.nodes = <Node*> counted_lines(
-            &self.node_block, self.nodes, self.capacity * sizeof(Node), capacity * sizeof(Node)
+            &self.node_block, self.nodes, &self.capacity, n, sizeof(Node)
         )
-        memset(&self.nodes[self.capacity], 0, (capacity - self.capacity) * sizeof(Node))
-        self.capacity = capacity
         return 0
 
-    cdef int _reserve_trails(self, int32_t size) except -1 nogil:
-        cdef int32_t capacity = <int32_t> spacious(size)
-        if size <= self.n_trails:
-            return 0
+    cdef int _reserve_trails(self, int32_t n) except -1 nogil:
         self.trails = <Trail*> counted_lines(
-            &self.trail_block, self.trails, self.n_trails * sizeof(Trail),
-            capacity * sizeof(Trail),
+            &self.trail_block, self.trails, &self.n_trails, n, sizeof(Trail)
         )
-        memset(&self.trails[self.n_trails], 0, (capacity - self.n_trails) * sizeof(Trail))
-        self.n_trails = capacity
         return 0
 
     cdef void _clear(self, int32_t node, int32_t majority) noexcept nogil:
@@ -263,7 +250,8 @@ cdef class LomTree(Tree):
         cdef double before
         cdef bint is_right
         cdef Trail* trail
-        self._reserve_trails(label + 1)
+        if label >= self.n_trails:
+            self._reserve_trails(label + 1)
         trail = &self.trails[label]
         self._set_rule()
         while True:
@@ -684,11 +672,6 @@ cdef class LomTree(Tree):
         return top
 
     # ------------------------------------------------------------------------- state
-
-    @property
-    def n_nodes(self):
-        """Number of nodes, leaves included."""
-        return self.tree.size
 
     cdef list path(self, const Row* row, Scratch* scratch):
         cdef int32_t node = ROOT

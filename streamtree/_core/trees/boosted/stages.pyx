@@ -7,7 +7,7 @@ from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 
 from streamtree._core.splits.bounds cimport bound_of, bucket_of
-from streamtree._core.store.budget cimport counted, give_back, spacious
+from streamtree._core.store.budget cimport counted, counted_room, give_back, spacious
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.row cimport Row
 
@@ -118,10 +118,10 @@ cdef class Stages:
 
     cdef int begin_tree(self) except -1 nogil:
         """Begin with another tree: a root that is neither split nor a leaf yet."""
-        cdef int32_t capacity = <int32_t> spacious(self.n_trees + 1), root
-        if capacity > self.tree_capacity:
-            self.roots = <int32_t*> counted(self.roots, capacity * sizeof(int32_t))
-            self.tree_capacity = capacity
+        cdef int32_t root
+        self.roots = <int32_t*> counted_room(
+            self.roots, &self.tree_capacity, self.n_trees + 1, sizeof(int32_t)
+        )
         self.reserve_nodes(self.n_nodes + 1)
         root = self.add_node()
         self.roots[self.n_trees] = root
@@ -137,12 +137,9 @@ cdef class Stages:
         return 0
 
     cdef int reserve_leaves(self, int32_t n) except -1 nogil:
-        cdef int32_t capacity = <int32_t> spacious(n)
-        if capacity > self.leaf_capacity:
-            self.values = <float*> counted(
-                self.values, capacity * self.n_outputs * sizeof(float)
-            )
-            self.leaf_capacity = capacity
+        self.values = <float*> counted_room(
+            self.values, &self.leaf_capacity, n, self.n_outputs * sizeof(float)
+        )
         return 0
 
     cdef int32_t add_node(self) except -1 nogil:
