@@ -14,6 +14,11 @@ cdef struct Link:
     int32_t next        # the next child of the same parent, -1 at the last one
 
 
+cdef inline int32_t turn(const Link* links, int32_t node, double score) noexcept nogil:
+    """The child on the side of the score; 0 goes left, everywhere."""
+    return links[node].right if score > 0.0 else links[node].left
+
+
 cdef class TreeLinks:
     cdef Link* links
     cdef int32_t size

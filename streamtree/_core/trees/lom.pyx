@@ -673,17 +673,9 @@ cdef class LomTree(Tree):
 
     # ------------------------------------------------------------------------- state
 
-    cdef list path(self, const Row* row, Scratch* scratch):
-        cdef int32_t node = ROOT
-        cdef const View* view = self._view(row)
+    cdef double test_score(self, int32_t node, const Row* row, Scratch* scratch) noexcept nogil:
         cdef Inputs inputs
-        cdef double score
-        nodes = []
-        while self.tree.links[node].left >= 0:
-            score = self._score(node, view, scratch, &inputs)
-            nodes.append((node, score))
-            node = self._child(node, score > 0.0)
-        return [*nodes, (node, None)]
+        return self._score(node, self._view(row), scratch, &inputs)
 
     cdef double leaf_weight(self, int32_t node) noexcept nogil:
         return self.nodes[node].stats.votes

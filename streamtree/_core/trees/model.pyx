@@ -266,19 +266,9 @@ cdef class ModelTree(Tree):
 
     # ------------------------------------------------------------------------------- state
 
-    cdef list path(self, const Row* row, Scratch* scratch):
-        cdef int32_t node = ROOT
-        cdef double score
-        nodes = []
-        while self.links.links[node].left >= 0:
-            score = encoded_value(row, self.nodes[node].stats.column)
-            score -= self.nodes[node].stats.threshold
-            nodes.append((node, score))
-            if score > 0.0:
-                node = self.links.links[node].right
-            else:
-                node = self.links.links[node].left
-        return [*nodes, (node, None)]
+    cdef double test_score(self, int32_t node, const Row* row, Scratch* scratch) noexcept nogil:
+        cdef const ModelNode* stats = &self.nodes[node].stats
+        return encoded_value(row, stats.column) - stats.threshold
 
     cdef double leaf_weight(self, int32_t node) noexcept nogil:
         return self.nodes[node].stats.votes

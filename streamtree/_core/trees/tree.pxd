@@ -39,6 +39,7 @@ cdef class Tree:
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil
+    cdef double test_score(self, int32_t node, const Row* row, Scratch* scratch) noexcept nogil
     cdef list path(self, const Row* row, Scratch* scratch)
     cdef list ways(self, const Row* row, Scratch* scratch)
     cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch)

@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t
 
 from streamtree._core.kernels.moments cimport Moments, moments_variance
 from streamtree._core.leaves.explanation cimport Explanation
-from streamtree._core.store.links cimport Link
+from streamtree._core.store.links cimport ROOT, Link, turn
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.crew cimport Crew
 from streamtree._core.stream.keptrows cimport KeptRows
@@ -33,7 +33,8 @@ cdef class Tree:
     """The base of all trees. A family implements `learn`, `predict`, `path`, and its state.
 
     So that its predictions are explained by their columns it also implements `predict_below`,
-    `pushes`, and `leaf_weight` with `frame` or `means`.
+    `pushes`, and `leaf_weight` with `frame` or `means`. With a binary `frame`, `test_score` is
+    enough in place of `path`.
     """
 
     def __cinit__(self, *args, **kwargs):
@@ -115,9 +116,22 @@ cdef class Tree:
         """The node in which a row ends."""
         return 0
 
+    cdef double test_score(self, int32_t node, const Row* row, Scratch* scratch) noexcept nogil:
+        """What the test of a node gives: above 0 a row goes right. For trees with a frame."""
+        return 0.0
+
     cdef list path(self, const Row* row, Scratch* scratch):
         """The nodes that a row passes, each with what its test gives, None at the last."""
-        raise NotImplementedError
+        cdef int32_t node = ROOT
+        cdef double score
+        if self.frame is None:
+            raise NotImplementedError
+        nodes = []
+        while self.frame.links[node].left >= 0:
+            score = self.test_score(node, row, scratch)
+            nodes.append((node, score))
+            node = turn(self.frame.links, node, score)
+        return [*nodes, (node, None)]
 
     cdef list ways(self, const Row* row, Scratch* scratch):
         """All nodes that a row reaches, with what their tests give and the share that comes there.

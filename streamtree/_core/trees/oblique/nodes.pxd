@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t
 
 from streamtree._core.kernels.linear cimport Inputs, dot
 from streamtree._core.kernels.moments cimport Moments
-from streamtree._core.store.links cimport Link, TreeLinks
+from streamtree._core.store.links cimport TreeLinks
 from streamtree._core.store.tables cimport Table
 from streamtree._core.stream.inputs cimport find_inputs
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch, View
@@ -53,11 +53,6 @@ cdef inline double split_score(const Node* node, const View* x, Scratch* scratch
     """w . x of a split."""
     cdef Inputs inputs = find_inputs(&node.weights, x, scratch)
     return limited((node.stats.bias + dot(node.weights.records, &inputs)) * node.stats.scale)
-
-
-cdef inline int32_t turn(const Link* links, int32_t node, double score) noexcept nogil:
-    """The child on the side of the score; 0 goes left, everywhere."""
-    return links[node].right if score > 0.0 else links[node].left
 
 
 cdef class ObliqueNodes(Tree):

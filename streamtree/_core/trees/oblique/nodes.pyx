@@ -7,7 +7,7 @@ from libc.string cimport memcpy, memset
 from streamtree._core.kernels.losses cimport log_sum_exp, softplus
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
 from streamtree._core.leaves.explanation cimport columns_of, pushing, weighted
-from streamtree._core.store.links cimport ROOT, TreeLinks
+from streamtree._core.store.links cimport ROOT, TreeLinks, turn
 from streamtree._core.store.budget cimport (
     bytes_allowed, counted, counted_room, give_back, has_room, shrunk, spacious,
 )
@@ -207,16 +207,8 @@ cdef class ObliqueNodes(Tree):
             node = turn(self.shape.links, node, split_score(&self.nodes[node], x, scratch))
         return node
 
-    cdef list path(self, const Row* row, Scratch* scratch):
-        """The nodes that a row passes, each with its score, None at the leaf."""
-        cdef int32_t node = ROOT
-        cdef double score
-        nodes = []
-        while self.shape.links[node].left >= 0:
-            score = split_score(&self.nodes[node], self.view_of(row), scratch)
-            nodes.append((node, score))
-            node = turn(self.shape.links, node, score)
-        return [*nodes, (node, None)]
+    cdef double test_score(self, int32_t node, const Row* row, Scratch* scratch) noexcept nogil:
+        return split_score(&self.nodes[node], self.view_of(row), scratch)
 
     cdef double leaf_weight(self, int32_t node) noexcept nogil:
         return self.nodes[node].stats.visits

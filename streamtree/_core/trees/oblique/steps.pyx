@@ -21,7 +21,7 @@ from streamtree._core.kernels.linear cimport (
     Inputs, StepRule, adagrad_step, adaptive_root, dot, sgd_step,
 )
 from streamtree._core.store.budget cimport counted, give_back, has_room
-from streamtree._core.store.links cimport ROOT
+from streamtree._core.store.links cimport ROOT, turn
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.store.tables cimport (
     table_bytes, table_clone, table_find, table_free, table_insert, table_sorted_slots,
@@ -29,7 +29,7 @@ from streamtree._core.store.tables cimport (
 from streamtree._core.stream.inputs cimport find_inputs, make_common_inputs, make_inputs
 from streamtree._core.stream.row cimport Example
 from streamtree._core.trees.oblique.nodes cimport (
-    SCORE_LIMIT, WIDTH, Node, ObliqueNodes, split_score, turn,
+    SCORE_LIMIT, WIDTH, Node, ObliqueNodes, split_score,
 )
 
 import numpy as np
