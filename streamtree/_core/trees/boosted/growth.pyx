@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 from streamtree._core.kernels.rng cimport below, fraction, next_random
 from streamtree._core.splits.bounds cimport BUCKETS, bound_of, bucket_of
 from streamtree._core.store.budget cimport counted, give_back, may_grow
-from streamtree._core.stream.window cimport Cell, Window
+from streamtree._core.stream.window cimport MANY_ROWS, Cell, Window
 from streamtree._core.trees.boosted.stages cimport MOST_SAID, Grown, Stages, StageNode
 
 import numpy as np
@@ -44,11 +44,9 @@ cdef enum:
     LEAST_LEAF = 10
     # columns that a tree looks at, at most
     MOST_CHOSEN = 32
-    # It is done within about one part of so many of the rows. Of many rows it takes its time at
-    # first: so no row of the stream takes long, nor do others wait where threads share it.
+    # it is done within about one part of so many of the rows, if it went on as at first
     HASTE = 8
     HASTE_OF_MANY = 2
-    MANY_ROWS = 2500
     # what a row costs besides its columns, in cells, and how often a tree looks at it
     ROW = 6
     LEVELS = 6
