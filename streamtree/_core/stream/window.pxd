@@ -68,7 +68,7 @@ cdef class Window:
     cdef void _move_words(self, int32_t* words, int32_t stride, int32_t capacity,
                           int32_t* spare) noexcept nogil
     cdef void _move_pairs(self, int64_t* pairs, int32_t capacity, int64_t* spare) noexcept nogil
-    cdef int _resize(self, int32_t capacity) except -1 nogil
+    cdef int _resize(self, int32_t capacity, bint gives_back=*) except -1 nogil
     cdef int _add_columns(self, int32_t size) except -1 nogil
     cdef int _add_category(self, int32_t column, int32_t group) except -1 nogil
     cdef int64_t _last_name(self, int32_t first, int32_t size) noexcept nogil

@@ -318,9 +318,9 @@ cdef class Window:
 
     # ------------------------------------------------------------------------------- room
 
-    cdef int _resize(self, int32_t capacity) except -1 nogil:
+    cdef int _resize(self, int32_t capacity, bint gives_back=False) except -1 nogil:
         """Take so many slots; rows that have one keep it."""
-        cdef bint moves = not self.capacity <= capacity <= self._room
+        cdef bint moves = gives_back or not self.capacity <= capacity <= self._room
         cdef int32_t room = self._room
         if moves:
             room = capacity
@@ -358,11 +358,15 @@ cdef class Window:
             self._move_pairs(self.starts, capacity, spare)
             self._move_pairs(self.ends, capacity, spare)
         free(spare)
-        self.capacity = capacity
+        self.capacity = self._room = capacity
         self.n_moves += 1
-        # nor is there room for more
-        self._room = 0
-        return self._resize(capacity)
+        with gil:
+            try:
+                self._resize(capacity, gives_back=True)
+            except MemoryError:
+                # then blocks stay as large as they are
+                pass
+        return 0
 
     cdef void _move_words(self, int32_t* words, int32_t stride, int32_t capacity,
                           int32_t* spare) noexcept nogil:
