@@ -28,7 +28,8 @@ Array = NDArray[np.float64]
 class ForestWorker(ModelWorker):
     """A forest of which some members are here: number `m` is with worker `m` modulo `n_workers`.
 
-    The driver's own worker has none of them. It is told what they all say, and has the pool.
+    The driver's own worker, number `n_workers`, is told what they all say, and has the pool, and
+    the member that learns from what the pool says.
     """
 
     def __init__(self, folder: str, number: int, *, model: bytes, n_workers: int) -> None:
@@ -40,8 +41,10 @@ class ForestWorker(ModelWorker):
         self._take_up(model.snapshot())
 
     def _take_up(self, state: dict[str, Any]) -> None:
-        owners = np.arange(len(self.model.member_weights)) % self._n_workers
-        self._here = owners == self._number
+        self._owners = np.arange(len(self.model.member_weights)) % self._n_workers
+        if self.model._is_corrected:
+            self._owners[-1] = self._n_workers
+        self._here = self._owners == self._number
         self._exchange = self.model._spread(self._here.tolist())
         members = state["tree"]["members"]
         state["tree"]["members"] = {
@@ -94,16 +97,15 @@ class ForestWorker(ModelWorker):
 
     def hear(self, parts: list[Array]) -> None:
         """Take what the members of all workers said of the rows that come next."""
-        n_members = len(self._here)
-        said = np.empty((*parts[0].shape[:2], n_members))
+        said = np.zeros((*parts[0].shape[:2], len(self._here)))
         for number, part in enumerate(parts):
-            said[:, :, number :: self._n_workers] = part
+            said[:, :, self._owners == number] = part
         self._exchange.begin(said)
 
     def whole(self, members: dict[str, Any]) -> Any:
         """The forest in one process."""
         state = self.model.snapshot()
-        state["tree"]["members"] = members
+        state["tree"]["members"] |= members
         forest = self.model.clone()
         forest._core.check_state(state)
         forest._core.restore(state)
@@ -120,7 +122,8 @@ class ShardedForest(Shape, Generic[Forest]):
     keeps its share of `max_bytes`; in one process shares change once a member takes more than half
     of its own (the randomised trees: a quarter).
 
-    A member is with one worker. The randomised trees are one member; for a large forest let there
+    A member is with one worker; contexts, which correct what the others say, are with the driver.
+    The randomised trees are one member; for a large forest let there
     be several: `members=(ForestClassifier(50, ("extra",), seed=1), ForestClassifier(50, ("extra",),
     seed=2), ...)`.
 
@@ -131,7 +134,7 @@ class ShardedForest(Shape, Generic[Forest]):
         is known what all have said of them) or a `ForestRegressor`, with what it has learned. It
         stays as it is.
     n_workers
-        At least 1, at most as many as there are members.
+        At least 1, at most as many as there are members besides contexts.
     **options
         `folder`, `checkpoint_rows`, `in_flight`, `resources`, as for `KeyedModels`.
 
@@ -171,10 +174,10 @@ class ShardedForest(Shape, Generic[Forest]):
             raise ValueError(
                 "members that are spread over processes cannot rest: set forest.rests = False"
             )
-        n_members = len(forest.member_weights)
+        n_members = len(forest.member_weights) - forest._is_corrected
         if isinstance(n_workers, int) and n_workers > n_members:
             raise ValueError(
-                f"n_workers must be at most {n_members}, as many as there are members, "
+                f"n_workers must be at most {n_members}, as many as there are members to spread, "
                 f"got {n_workers}"
             )
         make_worker = functools.partial(
@@ -289,7 +292,7 @@ class ShardedForest(Shape, Generic[Forest]):
         self._pool_all()
         found = self._crew.ask("members", [None] * len(self._crew.seats))
         members = {key: state for part in found for key, state in part.items()}
-        forest: Forest = self._own.whole({str(i): members[str(i)] for i in range(len(members))})
+        forest: Forest = self._own.whole(members)
         return forest
 
 

@@ -78,11 +78,12 @@ def test_a_forest_says_what_it_says_in_one_process(forest, n_workers, tmp_path):
 
 
 def test_members_that_are_spread_do_not_rest():
-    members = ("model", "soft", "contexts", "recent_labels")
+    members = ("model", "soft", "boosted", "recent_labels", "contexts")
     forest = ForestClassifier(members=members, rests=False)
     one = forest.clone()
-    X = np.random.default_rng(1).normal(size=(6000, 2))
-    y = X[:, 0] > 0
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(6000, 2))
+    y = (X[:, 0] > 0) ^ (rng.random(len(X)) < 0.2)
     with ShardedForest(forest, 2) as sharded:
         for at in range(0, 6000, 1500):
             rows = slice(at, at + 1500)
@@ -91,7 +92,7 @@ def test_members_that_are_spread_do_not_rest():
             assert said.tolist() == expected.tolist()
         assert pickle.dumps(sharded.model().snapshot()) == pickle.dumps(one.snapshot())
     resting = ForestClassifier(members=members)
-    resting.learn_many(X, y)
+    resting.learn_many(X[:5000], y[:5000])
     assert resting.snapshot()["tree"]["watches"]["left"].any()
     with pytest.raises(ValueError, match="rests = False"):
         ShardedForest(resting, 2)
@@ -109,7 +110,7 @@ def test_numbers_and_frames():
     # one of the first is far out: the trees start again
     target[2] = 1e6
     frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.where(X[:, 0] > 0, "x", "y"))
-    members = ("extra", "soft", SoftTreeRegressor(max_nodes=7), "last_targets")
+    members = ("extra", "soft", "contexts", SoftTreeRegressor(max_nodes=7), "last_targets")
     forest = ForestRegressor(4, members, window=200)
     one = forest.clone()
     with ShardedForest(forest, 2) as sharded:

@@ -55,19 +55,27 @@ def corrected(forest, mean, numbers):
 @forests
 def test_copies_of_members_say_what_the_pool_was_given(estimator):
     """The pool by hand, of what the copies predict, is what the forest says."""
-    forest, rows = grown(estimator, n_trees=3)
+    learner, rows = grown(estimator, n_trees=3)
+    # of these numbers contexts know nothing that would be worth adding
+    state, forest = learner.snapshot(), learner.clone()
+    state["tree"]["says"][-1] = 0.5
+    forest._core.restore(state)
     weights = forest.member_weights
+    assert list(weights)[-1] == "contexts"
     names = [name for name in weights if name not in NO_TREES]
     members = {name: forest.member(name) for name in names}
-    trees = [forest.member("extra", tree=i) for i in range(3)]
+    trees, corrections = [forest.member("extra", tree=i) for i in range(3)], []
     for x in [*rows[:30], {}, {"never": 1.0}]:
         said = {name: shares_of(member, x) for name, member in members.items()}
         said["extra"] = np.mean([shares_of(tree, x) for tree in trees], axis=0)
         for name in {"boosted", "contexts", "neighbors"} & set(weights):
             said[name] = ask_members(forest._core, x)[list(weights).index(name)]
+        # what contexts say is added
+        correction = np.array(said.pop("contexts"))
         if estimator is ForestRegressor:
-            numbers = np.array([said[name][0] for name in weights])
-            expected = [corrected(forest, np.array(list(weights.values())) @ numbers, numbers)]
+            numbers = np.array([said[name][0] for name in list(weights)[:-1]])
+            mean = np.array(list(weights.values())[:-1]) @ numbers
+            expected = corrected(forest, mean, numbers) + weights["contexts"] * correction
         else:
             n = len(forest.labels)
             for name in ("recent_labels", "frequencies"):
@@ -75,10 +83,13 @@ def test_copies_of_members_say_what_the_pool_was_given(estimator):
                 said[name] = (one["counts"] + 1 / n) / (one["weight"] + 1)
             logs = sum(
                 weight * np.log(np.maximum(said[name], 1e-3 / n))
-                for name, weight in weights.items()
+                for name, weight in weights.items() if name != "contexts"
             )
+            logs += weights["contexts"] * correction
             expected = np.exp(logs) / np.exp(logs).sum()
         assert shares_of(forest, x) == pytest.approx(expected, rel=1e-9)
+        corrections.append(np.abs(weights["contexts"] * correction).max())
+    assert max(corrections) > 1e-3
 
 
 @forests

@@ -1,5 +1,8 @@
 """A mixture of contexts in double precision, plainly: records are objects in a list of slots.
 
+It corrects what others say. Before it learns a row it is told what all together said of that, with
+the whole correction; or None, where nobody said anything of the label: then it counts nothing.
+
 A row is a dict by feature: a number in single precision, or a Category; what is missing is not in
 it. All columns of numbers are there in most rows. Labels are 0, 1, 2, ... as they appear.
 """
@@ -14,17 +17,37 @@ from streamtree._core.stream.features import Category
 
 MOST_FIELDS, MOST_LABELS, MOST_PAIRS, FEW_PAIRS, MANY_LABELS = 64, 32, 45, 15, 12
 PAIRS_A_TRIPLE, MOST_AFTER, MOST_NAMED = 5, 6, 8
-BEFORE_FIELDS, FIRST_CUT, BLOCK, TURN, LEAST_VALUES = 16, 64, 256, 4, 16
-BINS, MOST_EXACT, MOST_CUTS = 16, 32, 63
+BEFORE_FIELDS, BLOCK, TURN, LEAST_VALUES = 16, 256, 4, 16
+BINS, MOST_EXACT, MOST_CUTS = 24, 32, 63
 PROBES, FIRST_SLOTS, LEAST_SLOTS, GROWTH, MOST_BYTES = 4, 1024, 64, 4, 2**22
-RATES = np.array([1 / 30, 1 / 300, 1 / 3000, 1 / 100_000])
-RATE, KEPT, MOST_WEIGHT, MOST_REPEATS, FIRST_WEIGHT = 0.05, 0.9999, 8.0, 10.0, 0.5
-MOST_DEVIATIONS = 3.0
+RATES = np.array([1 / 3000, 1 / 100_000])
+PRIORS, PRIOR_ROWS, LEAST_SHARE = np.array([2.0, 0.5]), np.array([5.0, 1.0]), 0.001
+RATE, KEPT, MOST_WEIGHT, MOST_REPEATS = 0.05, 0.9999, 8.0, 10.0
+MOST_DEVIATIONS, MEMORY, FIRST_SPREAD = 3.0, 1000, 0.001
 
 
 def hash_of(name):
     """Of a column of numbers, or of one category."""
     return splitmix64(name_hash(name)) % 2**32
+
+
+def is_known(birth, shown, rows):
+    """Whether so many rows are not few of those since a column came."""
+    return 32 * shown >= rows - birth + 256
+
+
+def fields_of(columns, rows):
+    """Numbers and features that are not rare, of {name or category: (birth, shown)} in order.
+
+    Categories count together, since the first of their feature came.
+    """
+    births, shown = {}, {}
+    for name, (birth, n) in columns.items():
+        key = (name.name, True) if isinstance(name, Category) else (name, False)
+        births.setdefault(key, birth)
+        shown[key] = shown.get(key, 0) + n
+    fields = [Field(*key) for key in births if is_known(births[key], shown[key], rows)]
+    return sorted(fields, key=lambda field: field.place)
 
 
 def cut(values):
@@ -86,11 +109,19 @@ class Field:
 
 
 class Record:
-    """How often labels came with a context, by label and speed; `labels` are those that did."""
+    """Of a context: what came and what was expected, by label and speed.
+
+    `labels` are those that came or were looked for. Of numbers, label 0 has the weights and what
+    was missing.
+    """
 
     def __init__(self, key, last):
         self.key, self.last, self.labels = key, last, set()
-        self.counts = np.zeros((MOST_LABELS, len(RATES)))
+        self.came, self.expected = np.zeros((2, MOST_LABELS, len(RATES)))
+
+    def fade(self, row):
+        fading = np.exp(-(row - self.last) * RATES)
+        self.came, self.expected, self.last = self.came * fading, self.expected * fading, row
 
 
 class Table:
@@ -124,10 +155,10 @@ class Table:
     def make_room(self, n_labels, n_more, row):
         """Lay the table anew for more labels or contexts; fewer slots where it becomes too large.
         """
-        n_places = max(2 if n_labels <= 2 else -(-n_labels // 4) * 4, self.n_places)
+        n_places = max(n_labels if n_labels <= 2 else -(-n_labels // 4) * 4, self.n_places)
         n_slots, size = max(len(self.slots), FIRST_SLOTS), 16 + 16 * n_places
-        if 4 * (len(self.records) + n_more) > 3 * n_slots and GROWTH * n_slots * size <= MOST_BYTES:
-            n_slots *= GROWTH
+        if 4 * (len(self.records) + n_more) > 3 * n_slots:
+            n_slots *= next(t for t in (GROWTH, 2, 1) if t * n_slots * size <= MOST_BYTES or t == 1)
         while n_slots > LEAST_SLOTS and n_slots * size > MOST_BYTES:
             n_slots //= 2
         if (n_slots, n_places) == (len(self.slots), self.n_places):
@@ -142,11 +173,18 @@ class Table:
 class Weights:
     """Of one context."""
 
-    def __init__(self, first):
-        self.weights, self.squares = np.full(len(RATES), first), np.zeros(len(RATES))
+    def __init__(self):
+        self.weights, self.squares = np.zeros((2, len(RATES)))
+
+    def move(self, slopes, repeats):
+        self.squares = KEPT * self.squares + slopes**2
+        steps = RATE * repeats * slopes / np.sqrt(self.squares + 0.1)
+        self.weights = np.clip(self.weights + steps, -MOST_WEIGHT, MOST_WEIGHT)
 
 
-class ReferenceContexts:
+class Contexts:
+    """What mixtures of labels and of numbers share."""
+
     has_labels = True
 
     def __init__(self):
@@ -154,7 +192,6 @@ class ReferenceContexts:
         self.columns = {}  # by name or category: the rows before it came, and those that had it
         self.fields, self.contexts = [], []  # a context is its fields and its name
         self.table, self.weights = Table(), {}  # of weights by the name of a context
-        self.labels = np.zeros((MOST_LABELS, len(RATES)))
 
     # ------------------------------------------------------------------------- one example
 
@@ -170,77 +207,46 @@ class ReferenceContexts:
         sums = [sum(codes[f] for f in fields) & MASK for fields, _ in self.contexts]
         return [splitmix64(word) >> 32 | 1 for word in sums]
 
-    def scales(self, n):
-        """One over the share of every label in all rows, by speed."""
-        return (self.labels[:n].sum(axis=0) + n / 2) / (self.labels[:n] + 0.5)
-
     def evidence(self, row, n):
-        """What every context says, by label and speed, and the labels that came with it."""
-        found = []
-        for key in self.keys(row):
-            record = self.table.find(key, self.rows) or Record(key, self.rows)
-            faded = record.counts[:n] * np.exp(-(self.rows - record.last) * RATES)
-            found.append((np.log1p(faded * self.scales(n)), record.labels))
-        return found
+        """What every context says of n labels, by speed, and which of them its record knows.
 
-    def shares(self, evidence, n):
-        scores = -np.log(self.scales(n)[:, 0])
-        for (_, name), (said, _) in zip(self.contexts, evidence, strict=True):
-            scores += said @ self.weights[name].weights
-        odds = np.exp(scores - scores.max())
-        return odds / odds.sum()
+        Of others it says nothing: as much came as was expected.
+        """
+        blank = Record(0, self.rows)
+        found = [self.table.find(key, self.rows) or blank for key in self.keys(row)]
+        ages = self.rows - np.array([record.last for record in found])
+        fading = np.exp(-ages[:, None, None] * RATES)
+        came = np.array([record.came[:n] for record in found]) * fading
+        expected = np.array([record.expected[:n] for record in found]) * fading
+        known = np.array([[label in record.labels for label in range(n)] for record in found])
+        return self.says(came, expected), known
 
-    def predict(self, row, n):
-        """The probabilities of n labels."""
-        if not self.contexts or not 1 < n <= MOST_LABELS:
-            return np.full(n, 1 / n)
-        return self.shares(self.evidence(row, n), n)
+    def add_up(self, evidence):
+        """What all contexts together say of the labels."""
+        weights = [self.weights[name].weights for _, name in self.contexts]
+        return np.einsum("cls,cs->l", evidence, weights)
 
-    def learn(self, row, label, weight, n):
-        """Learn a row; there are n labels, its own among them."""
-        weight = min(weight, MOST_REPEATS)
-        self.note(row)
-        if n > MOST_LABELS:
-            self.table.slots = []
-            return
-        if self.contexts:
-            self.table.make_room(n, len(self.contexts), self.rows)
-            evidence = self.evidence(row, n)
-            self.move(evidence, label, weight, n)
-            self.count(self.keys(row), label, weight)
-        self.labels *= np.exp(-RATES)
-        self.labels[label] += weight
-        self.rows += 1
-        self.last = [label, self.last[0]]
-        self.push(row, n)
+    def move(self, slopes, are_moved, repeats):
+        """Let weights of contexts follow their slopes."""
+        for (_, name), one, is_moved in zip(self.contexts, slopes, are_moved, strict=True):
+            if is_moved:
+                self.weights[name].move(one, repeats)
 
     def note(self, row):
         """Count the columns that a row has."""
         for name in (cell if isinstance(cell, Category) else name for name, cell in row.items()):
             self.columns.setdefault(name, [self.rows, 0])[1] += 1
 
-    def move(self, evidence, label, weight, n):
-        """Let the weights follow the log loss."""
-        shares = self.shares(evidence, n)
-        for (_, name), (said, labels) in zip(self.contexts, evidence, strict=True):
-            if not labels:
-                continue
-            part, slopes = self.weights[name], said[label] - shares @ said
-            part.squares = KEPT * part.squares + slopes**2
-            steps = RATE * weight * slopes / np.sqrt(part.squares + 0.1)
-            part.weights = np.clip(part.weights + steps, -MOST_WEIGHT, MOST_WEIGHT)
+    def records(self, row):
+        """Those of a row, with what is left of them; new ones come last.
 
-    def count(self, keys, label, weight):
-        """Contexts of the same fields count in the same record, each of them.
-
-        Those that are there come first: they are not to go for others of the same row.
+        Contexts of the same fields have the same record, and it comes for each of them. Those that
+        are there are not to go for others of the same row.
         """
-        for key in sorted(keys, key=lambda key: self.table.find(key, self.rows) is None):
+        for key in sorted(self.keys(row), key=lambda key: self.table.find(key, self.rows) is None):
             record = self.table.find_or_add(key, self.rows)
-            record.counts *= np.exp(-(self.rows - record.last) * RATES)
-            record.counts[label] += weight
-            record.labels.add(label)
-            record.last = self.rows
+            record.fade(self.rows)
+            yield record
 
     # ----------------------------------------------------------------- fields and contexts
 
@@ -251,13 +257,13 @@ class ReferenceContexts:
             field.block.append(row.get(field.name))
         self.seen += 1
         for f, field in enumerate(self.fields):
-            if self.seen == FIRST_CUT or (self.seen > BLOCK and place == TURN * f):
+            if self.seen == BLOCK or (self.seen > BLOCK and place == TURN * f):
                 field.look()
         if self.seen % BLOCK and (self.fields or self.seen != BEFORE_FIELDS):
             return
         known = {(field.hash, field.is_feature): field for field in self.fields}
-        names = list(known)
-        self.fields = [known.get((field.hash, field.is_feature), field) for field in self.found()]
+        names, found = list(known), fields_of(self.columns, self.rows)[:MOST_FIELDS]
+        self.fields = [known.get((field.hash, field.is_feature), field) for field in found]
         pairs = FEW_PAIRS if n > MANY_LABELS else MOST_PAIRS
         are_others = names != [(field.hash, field.is_feature) for field in self.fields]
         are_others |= [field for field in self.fields if field.is_named] != self.named()
@@ -266,19 +272,6 @@ class ReferenceContexts:
             for field in self.fields:
                 field.block = []
             self.choose()
-
-    def found(self):
-        """Numbers and features that are not rare, in the order of the hashes of their names."""
-        fields = {}
-        for name, (birth, shown) in self.columns.items():
-            if 32 * shown >= self.rows - birth + 256:
-                is_feature = isinstance(name, Category)
-                field = Field(name.name if is_feature else name, is_feature)
-                fields[field.name, is_feature] = field
-        return sorted(fields.values(), key=lambda field: field.place)[:MOST_FIELDS]
-
-    def first_weight(self, n):
-        return FIRST_WEIGHT / np.sqrt(n)
 
     def named(self):
         """The first columns of many whole numbers."""
@@ -316,75 +309,111 @@ class ReferenceContexts:
         ]  # fmt: skip
         triples = [(triples[word], word) for word in triples]
         self.contexts = singles + pairs + triples + after + exact
-        first = self.first_weight(max(len(self.contexts), 1) * len(RATES))
         self.weights = {
-            name: self.weights.get(name) or Weights(0.0 if (fields, name) in exact else first)
-            for fields, name in self.contexts
+            name: self.weights.get(name) or Weights() for _, name in self.contexts
         }
 
 
-class ReferenceMeans(ReferenceContexts):
-    """The same of a number: a record has sums of weights and of weighted deviations, in its first
-    two places."""
+class ReferenceContexts(Contexts):
+    """Where the logarithms of the labels' shares are wrong."""
+
+    @staticmethod
+    def says(came, expected):
+        return np.log((came + PRIORS) / (expected + PRIORS))
+
+    def predict(self, row, n):
+        """The correction of n labels."""
+        if not self.contexts or not 1 < n <= MOST_LABELS:
+            return np.zeros(n)
+        return self.add_up(self.evidence(row, n)[0])
+
+    @staticmethod
+    def in_full(pooled, left, correction):
+        """The shares that all said, with the part of the correction that is left."""
+        odds = pooled * np.exp(left * correction)
+        return odds / odds.sum()
+
+    def learn(self, row, label, weight, n, shares):
+        """Learn a row; there are n labels, its own among them; `shares` are what it is told."""
+        self.note(row)
+        if n > MOST_LABELS:
+            self.table = Table()
+            return
+        weight = min(weight, MOST_REPEATS)
+        if self.contexts and shares is not None:
+            looked_for = shares >= LEAST_SHARE
+            looked_for[label] = True
+            self.table.make_room(n, len(self.contexts), self.rows)
+            evidence, known = self.evidence(row, n)
+            distances = (np.arange(n) == label) - shares * looked_for
+            slopes = np.einsum("l,cls->cs", distances, evidence)
+            self.move(slopes, (known & looked_for).any(axis=1), weight)
+            expected = (weight * shares * looked_for)[:, None]
+            for record in self.records(row):
+                record.came[label] += weight
+                record.expected[:n] += expected
+                record.labels |= set(np.flatnonzero(looked_for).tolist())
+        self.rows += 1
+        self.last = [label, self.last[0]]
+        self.push(row, n)
+
+
+class ReferenceMeans(Contexts):
+    """Where a number is wrong, in deviations of the targets."""
 
     has_labels = False
 
     def __init__(self):
         super().__init__()
         self.weight = self.mean = self.squares = 0.0  # of the targets
+        self.product = self.spread = 0.0  # what corrections are worth
 
     @property
     def deviation(self):
         return np.sqrt(self.squares / self.weight) if self.weight else 0.0
 
-    def first_weight(self, n):
-        return 1 / n
+    def in_deviations(self, distance):
+        return np.clip(distance / self.deviation, -MOST_DEVIATIONS, MOST_DEVIATIONS)
 
-    def evidence(self, row):
-        """What every context says, by speed, in deviations; None where it has no record."""
-        found = []
-        for key in self.keys(row):
-            record = self.table.find(key, self.rows)
-            if record is None:
-                found.append(None)
-                continue
-            weights, sums = record.counts[:2] * np.exp(-(self.rows - record.last) * RATES)
-            found.append(sums / (weights + 1))
-        return found
-
-    def said(self, evidence):
-        parts = [
-            said @ self.weights[name].weights
-            for (_, name), said in zip(self.contexts, evidence, strict=True) if said is not None
-        ]  # fmt: skip
-        return np.clip(sum(parts), -MOST_DEVIATIONS, MOST_DEVIATIONS)
+    @staticmethod
+    def says(weights, missing):
+        return missing / (weights + PRIOR_ROWS)
 
     def predict(self, row):
-        return self.mean + self.deviation * self.said(self.evidence(row))
+        """The correction."""
+        if not self.contexts:
+            return 0.0
+        said = self.add_up(self.evidence(row, 1)[0])[0]
+        return self.deviation * np.clip(said, -MOST_DEVIATIONS, MOST_DEVIATIONS)
 
-    def learn(self, row, target, weight):
-        repeats, far = min(weight, MOST_REPEATS), 0.0
-        if self.deviation > 0:
-            far = (target - self.mean) / self.deviation
-            far = np.clip(far, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+    def trust(self):
+        """Which part of it the pool adds."""
+        slope = (self.product + FIRST_SPREAD / 2) / (self.spread + FIRST_SPREAD)
+        return min(max(slope, 0.0), 1.0)
+
+    def judge(self, pooled, added, target):
+        """Learn how far a correction is to be followed that was added to a number in part."""
+        if self.deviation:
+            missing = self.in_deviations(target - pooled + self.trust() * added)
+            added = self.in_deviations(added)
+            self.product += (missing * added - self.product) / MEMORY
+            self.spread += (added**2 - self.spread) / MEMORY
+
+    def learn(self, row, target, weight, others):
+        """Learn a row, of which the others said a number."""
+        repeats = min(weight, MOST_REPEATS)
+        missing = self.in_deviations(target - others) if self.deviation else 0.0
         self.note(row)
         if self.contexts:
-            self.table.make_room(2, len(self.contexts), self.rows)
-            evidence = self.evidence(row)
-            error = far - self.said(evidence)
-            for (_, name), said in zip(self.contexts, evidence, strict=True):
-                if said is not None:
-                    part, slopes = self.weights[name], error * said
-                    part.squares = KEPT * part.squares + slopes**2
-                    steps = RATE * repeats * slopes / np.sqrt(part.squares + 0.1)
-                    part.weights = np.clip(part.weights + steps, -MOST_WEIGHT, MOST_WEIGHT)
-            keys = self.keys(row)
-            for key in sorted(keys, key=lambda key: self.table.find(key, self.rows) is None):
-                record = self.table.find_or_add(key, self.rows)
-                record.counts *= np.exp(-(self.rows - record.last) * RATES)
-                record.counts[:2] += np.array([[repeats], [repeats * far]])
-                record.labels = {0, 1}
-                record.last = self.rows
+            self.table.make_room(1, len(self.contexts), self.rows)
+            evidence, known = self.evidence(row, 1)
+            said = self.add_up(evidence)[0]
+            error = missing - np.clip(said, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+            self.move(error * evidence[:, 0], known[:, 0], repeats)
+            for record in self.records(row):
+                record.came[0] += repeats
+                record.expected[0] += repeats * missing
+                record.labels = {0}
         self.weight += weight
         share, distance = weight / self.weight, target - self.mean
         self.mean += share * distance

@@ -6,7 +6,7 @@ numbers are there in most rows. Labels are 0, 1, 2, ... as they appear.
 
 import numpy as np
 
-from reference.contexts import Field
+from reference.contexts import fields_of
 from reference.scaling import RunningScaler
 from streamtree._core.stream.features import Category
 
@@ -145,14 +145,8 @@ class Neighbours:
 
     def take_fields(self):
         """Those that are not rare, by hashes of their names; new ones begin as average."""
-        names = {}
-        for name, (birth, shown) in self.columns.items():
-            if 32 * shown >= self.seen - birth + 256:
-                is_feature = isinstance(name, Category)
-                names[name.name if is_feature else name] = is_feature
         before = {field.name: f for f, field in enumerate(self.fields)}
-        fields = [Field(name, is_feature) for name, is_feature in names.items()]
-        self.fields = sorted(fields, key=lambda field: field.place)
+        self.fields = fields_of(self.columns, self.seen)
         self.scales = {
             field.name: self.scales.get(field.name) or Scale() for field in self.fields
         }

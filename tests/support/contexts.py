@@ -1,14 +1,24 @@
-"""Forests of a mixture of contexts alone."""
+"""Forests of a mixture of contexts, and one other member that it corrects."""
 
-from streamtree import ForestClassifier
+from streamtree import ForestClassifier, ForestRegressor
 from streamtree._core.learners.explaining import ask_members
 
 
 def alone(**settings):
-    """A forest with no other member."""
-    return ForestClassifier(members=("contexts",), **settings)
+    """Besides contexts there is only what says how often labels came."""
+    return ForestClassifier(members=("frequencies", "contexts"), **settings)
+
+
+def numbers_alone(**settings):
+    return ForestRegressor(members=("soft", "contexts"), **settings)
 
 
 def member_said(model, x):
-    """What the mixture says by itself."""
-    return ask_members(model._core, x)[0]
+    """The correction."""
+    return ask_members(model._core, x)[-1]
+
+
+def shares_of(model, x):
+    """What the whole forest says of the labels, in the order of their coming."""
+    shares = model.predict_proba_one(x)
+    return [shares[label] for label in model.labels]

@@ -16,15 +16,21 @@ def tables(state):
     ]
 
 
+def last_of(state):
+    """What a snapshot of a forest says of its last member."""
+    members = state["tree"]["members"]
+    return members[str(len(members) - 1)]
+
+
 def part_of(model):
-    """What a snapshot says of the only member of a forest."""
-    return model.snapshot()["tree"]["members"]["0"]
+    """What a forest's last member, or its only one, has learned."""
+    return last_of(model.snapshot())
 
 
 def changed(part, key, value, place=None, field=None):
-    """A damage to the only member of a forest: of a whole entry, or of one place of an array."""
+    """A damage to the last member of a forest: of a whole entry, or of one place of an array."""
     def damage(state):
-        entries = state["tree"]["members"]["0"]
+        entries = last_of(state)
         holder = entries[part] if part else entries
         if place is None:
             holder[key] = value

@@ -13,6 +13,7 @@ cdef struct Part:
     void* ledger        # the Budget of what it learns
     void* owner         # the ensemble that pools what it says
     Py_ssize_t place    # of its first Scratch
+    bint corrects       # it is a Corrector
 
 
 cdef struct Lesson:
@@ -40,6 +41,8 @@ cdef class Ensemble(Tree):
     cdef bint* is_pool              # whether a member is an ensemble
     cdef bint* is_here              # whether it is in this process
     cdef Py_ssize_t n_members
+    cdef Py_ssize_t corrector       # the member that corrects the others, the last one, or -1
+    cdef bint has_correctors        # it has one, or a member does
     cdef Part* parts                # of all members
     cdef int32_t n_parts
 
@@ -54,6 +57,8 @@ cdef class Ensemble(Tree):
                    bint is_shared) except -1 nogil
     cdef int teach(self, const Lesson* lesson) except -1 nogil
     cdef void end(self, const Example* example, Scratch* scratch) noexcept nogil
+    cdef int correct(self, const Row* row, const Example* example,
+                     Scratch* scratch) except -1 nogil
     cdef void prepare(self, double* said) noexcept nogil
     cdef void pool_all(self, Scratch* scratch) noexcept nogil
     cdef void pool(self, Scratch* scratch) noexcept nogil

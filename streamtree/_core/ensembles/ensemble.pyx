@@ -20,7 +20,7 @@ from streamtree._core.stream.crew cimport Crew, now
 from streamtree._core.stream.row cimport (
     Example, Prediction, Row, Scratch, remember, remembers,
 )
-from streamtree._core.trees.tree cimport Tree
+from streamtree._core.trees.tree cimport Corrector, Tree
 
 import numpy as np
 
@@ -39,16 +39,23 @@ ctypedef int (*Quiet)(Ensemble, const Lesson*, int32_t) noexcept nogil
 
 
 cdef int teach_part(Ensemble self, const Lesson* lesson, int32_t i) except -1 nogil:
-    """Let a part learn a row; what it takes is counted in its own ledger."""
+    """Let a part learn a row; what it takes is counted in its own ledger.
+
+    One that corrects others is only asked: it learns when these have been heard.
+    """
     cdef const Part* part = &self.parts[i]
     cdef Scratch* scratch = &lesson.scratch[part.place]
     cdef Ledger* before
     cdef Prediction said
     if (<Tree> part.tree).rests:
         return 0
-    before = begin_counting(<Budget> part.ledger)
     said.label = -1
     said.shares = scratch.shares
+    if part.corrects:
+        if lesson.asks:
+            (<Tree> part.tree).predict(lesson.row, scratch, &said)
+        return 0
+    before = begin_counting(<Budget> part.ledger)
     try:
         (<Tree> part.tree).learn(
             lesson.row, lesson.example, scratch, &said if lesson.asks else NULL
@@ -103,7 +110,8 @@ cdef class Lessons(Crew):
 
     cdef void _put_in_order(self) noexcept nogil:
         """Lay parts that take long to the ends, where threads begin, the longest first: nobody is
-        to wait for one in the end. The others stay where they are, in the cache of a thread."""
+        to wait for one in the end. The others stay where they are, in the cache of a thread; who
+        corrects others is in that of the caller, where it learns."""
         cdef int32_t i, k, first = 0, end = self.n_jobs
         cdef double left = 0.0, least = 0.0
         for i in range(self.n_jobs):
@@ -117,7 +125,7 @@ cdef class Lessons(Crew):
             i = self.sorted[k]
             if self.times[i] < least:
                 break
-            if left <= 0.0:
+            if left <= 0.0 or (<Ensemble> self.ensemble).parts[i].corrects:
                 left += self.times[i]
                 self.order[first] = i
                 first += 1
@@ -171,6 +179,7 @@ cdef class Ensemble(Tree):
         self.budgets = [Budget() for _ in self.members]
         self.ledgers = <void**> zeroed(self.n_members * sizeof(void*))
         self.views = 0
+        self.corrector = -1
         for m in range(self.n_members):
             member = self.members[m]
             self.trees[m] = <void*> member
@@ -178,6 +187,11 @@ cdef class Ensemble(Tree):
             self.places[m] = place
             self.is_pool[m] = isinstance(member, Ensemble)
             self.is_here[m] = exchange is None or exchange.here[m]
+            if isinstance(member, Corrector):
+                self.corrector = m
+            self.has_correctors |= m == self.corrector or (
+                self.is_pool[m] and (<Ensemble> member).has_correctors
+            )
             place += len(member.scratches())
             self.views |= member.views
             self.is_judged |= member.is_judged
@@ -198,11 +212,13 @@ cdef class Ensemble(Tree):
         """List the trees of all members that are here, those of pools in the middle.
 
         Threads begin at both ends, and the trees of a pool are small: nobody waits long in the end.
+        Who calls begins with the one that corrects others, which learns in its thread.
         """
         cdef Py_ssize_t m, i, n = 0
         cdef Ensemble pool
         here = [m for m in range(self.n_members) if self.is_here[m]]
         alone = [m for m in here if not self.is_pool[m]]
+        alone.sort(key=self.corrector.__ne__)
         pools = [m for m in here if self.is_pool[m]]
         half = len(alone) // 2
         for m in pools:
@@ -211,7 +227,8 @@ cdef class Ensemble(Tree):
         for m in alone[:half] + pools + alone[half:]:
             if not self.is_pool[m]:
                 self.parts[self.n_parts] = Part(
-                    self.trees[m], self.ledgers[m], <void*> self, self.places[m]
+                    self.trees[m], self.ledgers[m], <void*> self, self.places[m],
+                    m == self.corrector,
                 )
                 self.n_parts += 1
                 continue
@@ -344,7 +361,8 @@ cdef class Ensemble(Tree):
             said.label = -1
             said.shares = scratch[self.places[m]].shares
             (<Tree> self.trees[m]).predict(row, &scratch[self.places[m]], &said)
-            self.prepare(said.shares)
+            if m != self.corrector:
+                self.prepare(said.shares)
         self.pool_all(scratch)
         remember(scratch, <const void*> self, row)
         return 0
@@ -401,14 +419,31 @@ cdef class Ensemble(Tree):
         cdef Lesson lesson = Lesson(row, example, scratch, out != NULL and not is_asked)
         self.begin(row, example, scratch, scratch.crew != NULL)
         self.teach(&lesson)
-        if out == NULL:
-            return 0
-        if is_asked:
-            self.judge_members(example, scratch)
-        else:
-            self.end(example, scratch)
-        self.answer(scratch, out)
-        self.judge_pool(example, scratch)
+        if out != NULL:
+            if is_asked:
+                self.judge_members(example, scratch)
+            else:
+                self.end(example, scratch)
+            self.answer(scratch, out)
+            self.judge_pool(example, scratch)
+        return self.correct(row, example, scratch)
+
+    cdef int correct(self, const Row* row, const Example* example,
+                     Scratch* scratch) except -1 nogil:
+        """Let those learn a row that correct others, those of members among them."""
+        cdef Py_ssize_t m
+        cdef Ledger* before
+        for m in range(self.n_members if self.has_correctors else 0):
+            if not (self.is_pool[m] or m == self.corrector) or self.is_passed(m):
+                continue
+            before = begin_counting(<Budget> self.ledgers[m])
+            try:
+                if self.is_pool[m]:
+                    (<Ensemble> self.trees[m]).correct(row, example, &scratch[self.places[m]])
+                else:
+                    (<Tree> self.trees[m]).learn(row, example, &scratch[self.places[m]], NULL)
+            finally:
+                end_counting(before)
         return 0
 
     cdef void judge(self, const Example* example, Scratch* scratch) noexcept nogil:

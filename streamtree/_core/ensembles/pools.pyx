@@ -15,19 +15,20 @@ from streamtree._core.kernels.newton cimport (
 )
 from streamtree._core.kernels.pooling cimport (
     LEAST_EXPONENT, MEMORY, MOST_DEVIATIONS, MOST_EXPONENT, MOST_REPEATS, REST_ROWS, LONGEST_REST,
-    Watch, as_exponent, in_deviations, is_due, mean_log, move_weight, share_out, take_logs,
+    Trust, Watch, as_exponent, in_deviations, is_due, mean_log, move_weight, share_out, take_logs,
+    trust_learn, trust_of,
 )
 from streamtree._core.kernels.ridge cimport Ridge, ridge_bytes, ridge_learn
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger
 from streamtree._core.store.memory cimport zeroed
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
-from streamtree._core.trees.tree cimport Tree
+from streamtree._core.trees.tree cimport Corrector, Tree
 
 import numpy as np
 
 from streamtree._core.store.state import check_counts, check_finite, require
-from streamtree._core.trees.tree import check_targets
+from streamtree._core.trees.tree import check_targets, check_trust
 
 
 cdef enum:
@@ -42,7 +43,7 @@ cdef enum:
     HEADROOM_OF_WINDOWS = 4
     # and at least one part of so many of all, or what it had at first, where that is less
     LEAST_KEPT = 32
-    # members that look at rows and are asked, whatever they have to say
+    # members that look at rows, and say what they are, and are asked, whatever they have to say
     LEAST_ASKED = 2
 
 cdef enum:
@@ -223,6 +224,14 @@ cdef class _Pool(Ensemble):
             self.ledger(m).used + self.member(m).learned_bytes() for m in range(self.n_members)
         ]
 
+    cdef void tell(self, const double* pooled, Scratch* scratch) noexcept nogil:
+        """Tell who corrects the others what all have said of the row that is learned; or nothing.
+        """
+        if self.corrector >= 0 and not self.is_passed(self.corrector):
+            (<Corrector> self.trees[self.corrector]).hear(
+                pooled, 1.0 - self.says[self.corrector], &scratch[self.places[self.corrector]]
+            )
+
     cdef void pool_all(self, Scratch* scratch) noexcept nogil:
         if self.exchange is not None:
             self.pass_on(scratch, False)
@@ -346,11 +355,14 @@ cdef class LogLinearPool(_Pool):
     cdef bint may_rest(self, Py_ssize_t m) noexcept nogil:
         cdef Py_ssize_t i, n_asked = 0
         for i in range(self.n_members):
-            n_asked += self.watches[i].left == 0 and not (<Tree> self.trees[i]).is_light
-        return (
-            n_asked > LEAST_ASKED and not (<Tree> self.trees[m]).is_light
-            and not (<Tree> self.trees[m]).needs_all_rows()
+            n_asked += self.watches[i].left == 0 and self.counts(i)
+        return not (<Tree> self.trees[m]).needs_all_rows() and (
+            m == self.corrector or (n_asked > LEAST_ASKED and self.counts(m))
         )
+
+    cdef bint counts(self, Py_ssize_t m) noexcept nogil:
+        """Whether a member looks at rows, and says what they are."""
+        return m != self.corrector and not (<Tree> self.trees[m]).is_light
 
     cdef void put_to_rest(self, Py_ssize_t m) noexcept nogil:
         cdef Watch* watch = &self.watches[m]
@@ -381,6 +393,7 @@ cdef class LogLinearPool(_Pool):
         if self.context.n_labels > self.n_met:
             self.n_met = self.context.n_labels
             self.wake_all()
+            self.tell(NULL, scratch)
         return _Pool.begin(self, row, example, scratch, is_shared)
 
     cdef void prepare(self, double* said) noexcept nogil:
@@ -410,8 +423,12 @@ cdef class LogLinearPool(_Pool):
         cdef double bias = 0.0, said = self.output_below(0, row, scratch, out), slope
         total = {}
         for m, part in enumerate(self.member_explanations(row, scratch, out)):
-            slope = self.says[m] * odds_slope(part.bias, part.total())
-            bias += self.says[m] * log_odds(part.bias)
+            slope = self.says[m]
+            if m == self.corrector:
+                bias += slope * part.bias
+            else:
+                bias += slope * log_odds(part.bias)
+                slope *= odds_slope(part.bias, part.total())
             for column, amount in part.columns.items():
                 total[column] = total.get(column, 0.0) + slope * amount
         bias = sigmoid(bias)
@@ -424,6 +441,7 @@ cdef class LogLinearPool(_Pool):
         cdef Py_ssize_t m
         cdef bint is_time = False
         cdef const double* slopes = newton_slopes(&self.newton)
+        self.tell(scratch.pooled, scratch)
         self._look(example, scratch)
         newton_factor(&self.newton, DAMPING)
         newton_solve(&self.newton)
@@ -532,7 +550,7 @@ cdef class LogLinearPool(_Pool):
         require(((rows >= 0) & (rows < 2**62)).all(), "rows that members were asked")
         require(((watches["left"] >= 0) & (watches["left"] <= LONGEST_REST)).all(), "rests")
         require(np.isin(watches["next_rest"], (REST_ROWS, LONGEST_REST)).all(), "rests")
-        left = watches["left"][[not self.member(m).is_light for m in range(self.n_members)]]
+        left = watches["left"][[self.counts(m) for m in range(self.n_members)]]
         require((left == 0).sum() >= min(LEAST_ASKED, len(left)), "rests of all")
         says = state["says"]
         require(((says >= LEAST_EXPONENT) & (says <= MOST_EXPONENT)).all(), "exponents")
@@ -553,9 +571,10 @@ cdef class LinearPool(_Pool):
 
     The error of the mean is predicted by ridge regression on how far every member, and with
     `follows` the last targets, lie from it, and on its last errors. That is followed as far as it
-    has been worth it.
+    has been worth it. What a Corrector says is added at last, as far as that has been worth it.
     """
 
+    cdef Py_ssize_t n_pooled        # members but for the one that corrects
     cdef double rate                # of weights
     cdef double* squares            # fading squares of the slopes that they follow
     cdef Moments targets
@@ -564,11 +583,13 @@ cdef class LinearPool(_Pool):
     cdef double recent[N_RECENT]
     cdef double product, spread     # fading means: error times correction, correction squared
     cdef int64_t n_judged           # rows that the correction has learned
+    cdef Trust trust                # in what a Corrector adds
 
     def __cinit__(self, list members, *args, double rate, bint follows=True, **kwargs):
         self.rate = rate
-        self.squares = <double*> zeroed(self.n_members * sizeof(double))
-        self.ridge.n = <int32_t> self.n_members + 1 + (N_RECENT if follows else 0)
+        self.n_pooled = self.n_members - (self.corrector >= 0)
+        self.squares = <double*> zeroed(self.n_pooled * sizeof(double))
+        self.ridge.n = <int32_t> self.n_pooled + 1 + (N_RECENT if follows else 0)
         self.ridge.slopes = <double*> zeroed(ridge_bytes(self.ridge.n))
         self.inputs = <double*> zeroed(self.ridge.n * sizeof(double))
 
@@ -580,7 +601,7 @@ cdef class LinearPool(_Pool):
     cdef double _mean(self, const Scratch* scratch) noexcept nogil:
         cdef Py_ssize_t m
         cdef double mean = 0.0
-        for m in range(self.n_members):
+        for m in range(self.n_pooled):
             mean += self.says[m] * scratch[self.places[m]].shares[0]
         return mean
 
@@ -590,11 +611,11 @@ cdef class LinearPool(_Pool):
 
     cdef double _input(self, Py_ssize_t i, double mean, const Scratch* scratch) noexcept nogil:
         """What the regression has of a row, as a distance."""
-        if i < self.n_members:
+        if i < self.n_pooled:
             return scratch[self.places[i]].shares[0] - mean
-        if i == self.n_members:
+        if i == self.n_pooled:
             return self.targets.mean - mean
-        i -= self.n_members + 1
+        i -= self.n_pooled + 1
         return self.recent[i] - (mean if i >= LAST_TARGET else 0.0)
 
     cdef double _trust(self) noexcept nogil:
@@ -621,12 +642,30 @@ cdef class LinearPool(_Pool):
         scratch.pooled[0] = mean + (
             self._trust() * self._correction(mean, deviation, scratch) * deviation
         )
+        if self.corrector >= 0:
+            scratch.pooled[0] += (
+                self.says[self.corrector] * scratch[self.places[self.corrector]].shares[0]
+            )
 
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
         cdef double target = example.targets[0], mean = self._mean(scratch)
+        self.tell(scratch.pooled, scratch)
+        self._learn_trust(target, scratch)
         self._learn_correction(target, mean, example.weight, scratch)
         moments_add(&self.targets, target, example.weight)
         self._move_weights(target, mean, example.weight, scratch)
+
+    cdef void _learn_trust(self, double target, const Scratch* scratch) noexcept nogil:
+        """Learn how far a Corrector is to be followed."""
+        cdef double deviation = self._deviation(), added
+        if self.corrector < 0 or not deviation > 0.0:
+            return
+        added = scratch[self.places[self.corrector]].shares[0]
+        target -= scratch.pooled[0] - self.says[self.corrector] * added
+        trust_learn(
+            &self.trust, in_deviations(target, deviation), in_deviations(added, deviation)
+        )
+        self.says[self.corrector] = trust_of(&self.trust)
 
     cdef void _move_weights(self, double target, double mean, double weight,
                             Scratch* scratch) noexcept nogil:
@@ -635,12 +674,12 @@ cdef class LinearPool(_Pool):
         if not deviation > 0.0:
             return
         error = in_deviations(target - mean, deviation)
-        for m in range(self.n_members):
+        for m in range(self.n_pooled):
             distance = in_deviations(scratch[self.places[m]].shares[0] - mean, deviation)
             move_weight(
                 &self.says[m], &self.squares[m], error * distance, self.rate, weight
             )
-        share_out(self.says, <int32_t> self.n_members)
+        share_out(self.says, <int32_t> self.n_pooled)
 
     cdef void _learn_correction(self, double target, double mean, double weight,
                                 const Scratch* scratch) noexcept nogil:
@@ -683,13 +722,14 @@ cdef class LinearPool(_Pool):
                 # a distance that is cut off moves nothing
                 if fabs(self._input(i, mean, scratch)) < MOST_DEVIATIONS * deviation:
                     slopes[i] = trust * self.ridge.slopes[i]
-                    if not 0 <= i - self.n_members - 1 < LAST_TARGET:
+                    if not 0 <= i - self.n_pooled - 1 < LAST_TARGET:
                         by_mean -= slopes[i]
-        return [self.says[i] * by_mean + slopes[i] for i in range(self.n_members)]
+        shares = [self.says[i] * by_mean + slopes[i] for i in range(self.n_pooled)]
+        return shares + [self.says[i] for i in range(self.n_pooled, self.n_members)]
 
     cdef size_t n_bytes(self) noexcept nogil:
         return _Pool.n_bytes(self) + ridge_bytes(self.ridge.n) + (
-            (self.n_members + self.ridge.n) * sizeof(double)
+            (self.n_pooled + self.ridge.n) * sizeof(double)
         )
 
     cdef double[::1] _sums(self):
@@ -699,21 +739,23 @@ cdef class LinearPool(_Pool):
     cdef dict own_state(self):
         state = _Pool.own_state(self)
         state["targets"] = self.targets
-        state["squares"] = np.array(<double[:self.n_members]> self.squares)
+        state["squares"] = np.array(<double[:self.n_pooled]> self.squares)
         state["ridge"] = np.array(self._sums())
         state["recent"] = np.array(self.recent)
         state["worth"] = np.array([self.product, self.spread])
         state["judged"] = self.n_judged
+        state["trust"] = np.array([self.trust.product, self.trust.spread])
         return state
 
     cdef int take_own_state(self, dict state) except -1:
         cdef const double[::1] sums = state["ridge"], squares = state["squares"]
         self.targets = state["targets"]
-        (<double[:self.n_members]> self.squares)[:] = squares
+        (<double[:self.n_pooled]> self.squares)[:] = squares
         self._sums()[:] = sums
         self.recent = state["recent"]
         self.product, self.spread = state["worth"]
         self.n_judged = state["judged"]
+        self.trust.product, self.trust.spread = state["trust"]
         return _Pool.take_own_state(self, state)
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
@@ -721,9 +763,11 @@ cdef class LinearPool(_Pool):
         _Pool.check_state(self, state, n_columns, n_outputs)
         check_targets(state["targets"])
         check_finite(state["says"], at_least=0.0)
-        require(fabs(sum(state["says"]) - 1.0) < 1e-3, "the weights of the members")
+        require(fabs(sum(state["says"][:self.n_pooled]) - 1.0) < 1e-3, "the weights of the members")
+        check_trust(state["trust"])
+        require((state["says"][self.n_pooled:] <= 1.0).all(), "how far contexts are followed")
         check_finite(state["squares"], at_least=0.0)
-        require(len(state["squares"]) == self.n_members, "the number of members")
+        require(len(state["squares"]) == self.n_pooled, "the number of members")
         check_finite(state["recent"])
         check_finite(state["worth"])
         check_counts(state["judged"])

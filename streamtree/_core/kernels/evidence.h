@@ -1,4 +1,5 @@
-/* What the labels that a context came with say of a row, at four speeds of forgetting. */
+/* What contexts of a row say: how far what came with them is from what was expected, at two speeds
+   of forgetting. */
 
 #ifndef STREAMTREE_EVIDENCE_H
 #define STREAMTREE_EVIDENCE_H
@@ -8,7 +9,8 @@
 
 #include "additive.h"
 
-enum { STREAMTREE_SPEEDS = 4 };
+/* by speed: what came, and what was expected; of numbers: weights, and what was missing */
+enum { STREAMTREE_SPEEDS = 2, STREAMTREE_SUMS = 2 * STREAMTREE_SPEEDS };
 
 #if defined(STREAMTREE_VECTORS)
 #define STREAMTREE_FIRST_LABEL(labels) __builtin_ctz(labels)
@@ -22,33 +24,29 @@ STREAMTREE_INLINE int STREAMTREE_FIRST_LABEL(uint32_t labels)
 }
 #endif
 
-/* evidence = log(1 + counts * scales) by speed; weighted it goes into the sums. */
-STREAMTREE_INLINE void streamtree_say(
-    const float *counts, const float *fading, const float *scales, const float *weights,
-    float *evidence, float *sums)
-{
-#if defined(STREAMTREE_VECTORS)
-    const streamtree_four s = streamtree_logf_of_four(
-        1.0f + *(const streamtree_four *) counts * *(const streamtree_four *) fading
-        * *(const streamtree_four *) scales);
-    *(streamtree_four *) evidence = s;
-    *(streamtree_four *) sums += *(const streamtree_four *) weights * s;
-#else
-    for (int i = 0; i < STREAMTREE_SPEEDS; i++) {
-        evidence[i] = streamtree_logf(1.0f + counts[i] * fading[i] * scales[i]);
-        sums[i] += weights[i] * evidence[i];
-    }
-#endif
-}
-
-/* The evidence of all labels that a context came with, each of them a bit. */
+/* evidence = log of what came over what was expected, by speed, of all labels that were looked for,
+   each of them a bit; weighted it goes into the sums. Priors are added to both. */
 static inline void streamtree_say_all(
-    const float *counts, uint32_t labels, const float *fading, const float *scales,
-    const float *weights, float *evidence, float *sums)
+    const float *counts, uint32_t labels, const float *fading, const float *priors,
+    const float *weights, float *evidence, double *sums)
 {
     for (; labels; labels &= labels - 1) {
-        const int at = STREAMTREE_FIRST_LABEL(labels) * STREAMTREE_SPEEDS;
-        streamtree_say(counts + at, fading, scales + at, weights, evidence + at, sums + at);
+        const int label = STREAMTREE_FIRST_LABEL(labels);
+        const float *here = counts + label * STREAMTREE_SUMS;
+        float *said = evidence + label * STREAMTREE_SPEEDS;
+#if defined(STREAMTREE_VECTORS)
+        const streamtree_four logs = streamtree_logf_of_four(
+            *(const streamtree_four *) here * *(const streamtree_four *) fading
+            + *(const streamtree_four *) priors);
+#else
+        float logs[STREAMTREE_SUMS];
+        for (int s = 0; s < STREAMTREE_SUMS; s++)
+            logs[s] = streamtree_logf(here[s] * fading[s] + priors[s]);
+#endif
+        for (int s = 0; s < STREAMTREE_SPEEDS; s++) {
+            said[s] = logs[s] - logs[STREAMTREE_SPEEDS + s];
+            sums[label] += weights[s] * said[s];
+        }
     }
 }
 
@@ -81,14 +79,16 @@ static inline void streamtree_move_weights(
     streamtree_step(slopes, weights, squares, rate, kept, most);
 }
 
-/* The means of what came with a context, by speed, from sums of weights and of weighted numbers, as
-   if one row more had been 0; weighted they go into what is said. */
+/* What was missing on average with a context, by speed, from sums of weights and of what was
+   missing times these, as if so many rows more had missed nothing; weighted it goes into what is
+   said. */
 static inline void streamtree_say_mean(
-    const float *sums, const float *fading, const float *weights, float *evidence, double *said)
+    const float *sums, const float *fading, const float *priors, const float *weights,
+    float *evidence, double *said)
 {
     for (int s = 0; s < STREAMTREE_SPEEDS; s++) {
-        const float *of = sums + STREAMTREE_SPEEDS;
-        evidence[s] = of[s] * fading[s] / (sums[s] * fading[s] + 1.0f);
+        const int of = STREAMTREE_SPEEDS + s;
+        evidence[s] = sums[of] * fading[of] / (sums[s] * fading[s] + priors[s]);
         *said += weights[s] * evidence[s];
     }
 }
@@ -104,25 +104,42 @@ static inline void streamtree_move_means(
     streamtree_step(slopes, weights, squares, rate, kept, most);
 }
 
-/* The parts of counts that are left after so many rows, by speed: exp(-age * rates). */
+/* The parts of sums that are left after so many rows, by speed: exp(-age * rates). */
 static inline void streamtree_fading(uint32_t age, const float *rates, float *fading)
 {
 #if defined(STREAMTREE_VECTORS)
     *(streamtree_four *) fading = streamtree_expf_of_four(
         -(float) age * *(const streamtree_four *) rates);
 #else
-    for (int s = 0; s < STREAMTREE_SPEEDS; s++)
+    for (int s = 0; s < STREAMTREE_SUMS; s++)
         fading[s] = streamtree_expf(-(float) age * rates[s]);
 #endif
 }
 
-/* Let the counts of labels fade. */
+/* Let the sums of labels fade. */
 static inline void streamtree_fade(float *counts, uint32_t labels, const float *fading)
 {
     for (; labels; labels &= labels - 1) {
-        float *here = counts + STREAMTREE_FIRST_LABEL(labels) * STREAMTREE_SPEEDS;
-        for (int s = 0; s < STREAMTREE_SPEEDS; s++)
+        float *here = counts + STREAMTREE_FIRST_LABEL(labels) * STREAMTREE_SUMS;
+#if defined(STREAMTREE_VECTORS)
+        *(streamtree_four *) here *= *(const streamtree_four *) fading;
+#else
+        for (int s = 0; s < STREAMTREE_SUMS; s++)
             here[s] *= fading[s];
+#endif
+    }
+}
+
+/* Count a label, and what was expected of those that were looked for. */
+static inline void streamtree_count_label(
+    float *counts, uint32_t labels, const float *expected, int label, float weight)
+{
+    for (int s = 0; s < STREAMTREE_SPEEDS; s++)
+        counts[label * STREAMTREE_SUMS + s] += weight;
+    for (; labels; labels &= labels - 1) {
+        const int one = STREAMTREE_FIRST_LABEL(labels);
+        for (int s = 0; s < STREAMTREE_SPEEDS; s++)
+            counts[one * STREAMTREE_SUMS + STREAMTREE_SPEEDS + s] += weight * expected[one];
     }
 }
 

@@ -24,6 +24,9 @@ cdef enum:
     # exponents stay between these
     LEAST_EXPONENT = -1
     MOST_EXPONENT = 8
+    # what is added counts for a half as long as its mean square is less than one part of so many
+    # of the targets' variance
+    SPREAD_PARTS = 1000
     # a weight is at least one of so many parts
     WEIGHT_PARTS = 500
     # what a member is worth is looked at every so many rows, and no sooner than after so many
@@ -38,6 +41,12 @@ cdef struct Say:
     # how much groups or counts of a tree of many labels have to say
     double weight       # the exponent in a log-linear pool
     double squares      # fading squares of the gradients
+
+
+cdef struct Trust:
+    # how far to follow what is added to a number: fading means, in deviations
+    double product      # of what was missing and what was added
+    double spread       # of the square of the latter
 
 
 cdef struct Watch:
@@ -89,6 +98,18 @@ cdef inline double in_deviations(double distance, double deviation) noexcept nog
     if not fabs(distance) < MOST_DEVIATIONS * deviation:
         return MOST_DEVIATIONS if distance > 0.0 else -MOST_DEVIATIONS
     return distance / deviation
+
+
+cdef inline double trust_of(const Trust* trust) noexcept nogil:
+    """The slope of what was missing on what was added, from 0 to 1; a half at first."""
+    cdef double first = 1.0 / SPREAD_PARTS
+    cdef double slope = (trust.product + first / 2) / (trust.spread + first)
+    return min(max(slope, 0.0), 1.0)
+
+
+cdef inline void trust_learn(Trust* trust, double missing, double added) noexcept nogil:
+    trust.product += (missing * added - trust.product) / MEMORY
+    trust.spread += (added * added - trust.spread) / MEMORY
 
 
 cdef inline void move_weight(double* share, double* squares, double slope, double rate,

@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from streamtree._core.stream.features cimport FeatureIndex
 from streamtree._core.stream.scales cimport ColumnScale
@@ -23,6 +23,7 @@ cdef class Context:
     cdef int add_columns(self) except -1
     cdef size_t n_bytes(self) noexcept
     cdef bint is_rare(self, int32_t column) noexcept nogil
+    cdef bint are_few(self, int64_t shown, int64_t birth) noexcept nogil
 
     cdef inline uint32_t kind_of(self, int32_t category) noexcept nogil:
         """By what trees know the category of a column; 0 for none, -1."""

@@ -60,4 +60,8 @@ cdef class Context:
     cdef bint is_rare(self, int32_t column) noexcept nogil:
         """Whether a column is to have no room where there is little of it."""
         cdef const ColumnScale* scale = &self.scaler.columns[column]
-        return RARE_PARTS * n_shown(scale) < self.scaler.rows - scale.birth + NEW_ROWS
+        return self.are_few(n_shown(scale), scale.birth)
+
+    cdef bint are_few(self, int64_t shown, int64_t birth) noexcept nogil:
+        """Whether so many rows are few of those since row number `birth`."""
+        return RARE_PARTS * shown < self.scaler.rows - birth + NEW_ROWS

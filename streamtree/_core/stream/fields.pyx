@@ -3,11 +3,17 @@
 It is that of hashes of their names, so that nothing depends on the order in which columns came.
 """
 
-from libc.stdint cimport int32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memset
 
 from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Row
+from streamtree._core.stream.scales cimport ColumnScale, n_shown
+
+cdef enum:
+    # rows with a feature, and when it came, are counted in so many places
+    PLACES = 1024
 
 
 cdef Candidate candidate(Context context, int32_t column) noexcept nogil:
@@ -24,11 +30,23 @@ cdef int32_t list_candidates(Context context, Candidate* found, int32_t most) no
 
     Where there are more than `most`, some of them, whatever the order in which they came.
     """
+    cdef int64_t[PLACES] shown
+    cdef int64_t[PLACES] births
+    cdef const ColumnScale* scale
     cdef Candidate one
-    cdef int32_t column, f, i, n = 0
+    cdef int32_t column, group, place, f, i, n = 0
+    memset(shown, 0, sizeof(shown))
     for column in range(context.n_columns):
-        if context.is_rare(column) or (
-            context.groups[column] < 0 and not context.scaler.columns[column].is_listed
+        if context.groups[column] >= 0:
+            scale, place = &context.scaler.columns[column], context.groups[column] % PLACES
+            births[place] = min(scale.birth, births[place]) if shown[place] else scale.birth
+            shown[place] += n_shown(scale)
+    for column in range(context.n_columns):
+        group = context.groups[column]
+        if group < 0 and not context.scaler.columns[column].is_listed:
+            continue
+        if context.is_rare(column) if group < 0 else context.are_few(
+            shown[group % PLACES], births[group % PLACES]
         ):
             continue
         one = candidate(context, column)

@@ -64,3 +64,7 @@ cdef class Tree:
 
 cdef class OneLeaf(Tree):
     pass
+
+
+cdef class Corrector(OneLeaf):
+    cdef void hear(self, const double* pooled, double left, Scratch* scratch) noexcept nogil

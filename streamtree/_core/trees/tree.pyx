@@ -8,6 +8,7 @@ from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t
 
 from streamtree._core.kernels.moments cimport Moments, moments_variance
+from streamtree._core.kernels.pooling cimport MOST_DEVIATIONS
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.links cimport ROOT, Link, turn
 from streamtree._core.stream.context cimport Context
@@ -305,8 +306,31 @@ cdef class OneLeaf(Tree):
         return np.zeros(1, dtype=np.int32)
 
 
+cdef class Corrector(OneLeaf):
+    """The base of those that say, in an ensemble, where what the other members say is wrong.
+
+    `predict` says what is to be added: to the logarithms of the labels' shares, or to a number. It
+    learns a row after all others, when it has heard what was said of it; or else nothing of it.
+    """
+
+    cdef void hear(self, const double* pooled, double left, Scratch* scratch) noexcept nogil:
+        """Be told what all members say of the row that is learned next: shares of labels, or a
+        number; `left` is the part of the correction in the scratch that was not added.
+
+        NULL: nobody has said anything.
+        """
+
+
 def check_targets(Moments targets):
     """Raise StateError unless the moments of targets are such as these can have."""
     check_finite(np.array([targets.weight, targets.squares]), at_least=0.0)
     require(fabs(targets.mean) < MOST_TARGET, "the mean of the targets")
     require(sqrt(moments_variance(&targets)) < MOST_TARGET, "the deviation of the targets")
+
+
+def check_trust(worth):
+    """Raise StateError unless the product and the spread of a Trust are such as it can have."""
+    require(worth.shape == (2,), "what is worth adding")
+    # false for NaN
+    require((np.abs(worth) <= MOST_DEVIATIONS ** 2).all(), "what is worth adding")
+    require(worth[1] >= 0.0, "what is worth adding")

@@ -1,19 +1,21 @@
-"""How often labels came with contexts: one table of a bounded size, which forgets."""
+"""What came with contexts, and was expected: one table of a bounded size, which forgets."""
 
 from libc.stdint cimport int32_t, uint32_t
 
 cdef enum:
-    # how fast counts fade, so many ways side by side
-    SPEEDS = 4
+    # how fast sums fade, so many ways side by side
+    SPEEDS = 2
+    # by speed what came, and by speed what was expected
+    SUMS = 4
     # labels that are told apart
     MOST_LABELS = 32
 
 
 cdef struct Record:
-    # behind it lie the counts: by label, then by speed
+    # behind it lie the sums: SUMS of every label
     uint32_t key        # of the context, an odd number; 0: the slot is free
     uint32_t last       # the number of the row that came with it last
-    uint32_t labels     # those that came with it, by bit
+    uint32_t labels     # those that came with it, or were expected, by bit
     uint32_t unused
 
 
@@ -21,7 +23,7 @@ cdef class ContextCounts:
     cdef char* records
     cdef readonly int32_t n_slots       # a power of 2, or 0
     cdef readonly int32_t n_used
-    cdef readonly int32_t n_places      # labels for which a record has counts
+    cdef readonly int32_t n_places      # labels for which a record has sums
     cdef size_t size                    # bytes of a record
 
     cdef inline Record* at(self, int32_t slot) noexcept nogil:

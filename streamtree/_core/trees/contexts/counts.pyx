@@ -1,4 +1,4 @@
-"""How often labels came with contexts: one table of a bounded size, which forgets.
+"""What came with contexts, and was expected: one table of a bounded size, which forgets.
 
 A context is known by a hash. It lies in one of a few slots that follow from that; where all are
 taken, the one goes whose context came last the longest ago.
@@ -42,11 +42,11 @@ RECORDS = np.asarray(<RecordState[:1]> &_blank).dtype
 
 cdef inline int32_t places_of(int32_t n_labels) noexcept nogil:
     """Labels for which records have counts, so that they need not be laid anew with each."""
-    return 2 if n_labels <= 2 else (n_labels + 3) // 4 * 4
+    return n_labels if n_labels <= 2 else (n_labels + 3) // 4 * 4
 
 
 cdef inline size_t size_of(int32_t n_places) noexcept nogil:
-    return sizeof(Record) + n_places * SPEEDS * sizeof(float)
+    return sizeof(Record) + n_places * SUMS * sizeof(float)
 
 
 @cython.final
@@ -113,8 +113,8 @@ cdef class ContextCounts:
         )
         if self.n_slots and 4 * (self.n_used + n_more) > 3 * n_slots:
             # as far as a table that grows without a bound
-            while most_slots * GROWTH * size <= MOST_BYTES:
-                most_slots *= GROWTH
+            while 2 * most_slots * size <= MOST_BYTES:
+                most_slots *= 2
             while times > 1 and not (
                 n_slots * times <= most_slots and may_grow(n_slots * times * size)
             ):
@@ -152,7 +152,7 @@ cdef class ContextCounts:
         cdef int32_t slot, n = 0
         cdef const Record* record
         records = np.empty(self.n_used, dtype=RECORDS)
-        counts = np.empty((self.n_used, self.n_places, SPEEDS), dtype=np.float32)
+        counts = np.empty((self.n_used, self.n_places, SUMS), dtype=np.float32)
         cdef RecordState[::1] view = records
         cdef float[:, :, ::1] numbers = counts
         for slot in range(self.n_slots):
@@ -161,7 +161,7 @@ cdef class ContextCounts:
                 view[n] = RecordState(slot, record.key, record.last, record.labels)
                 memcpy(
                     &numbers[n, 0, 0], self.counts_of(<Record*> record),
-                    self.n_places * SPEEDS * sizeof(float),
+                    self.n_places * SUMS * sizeof(float),
                 )
                 n += 1
         return {
@@ -182,7 +182,7 @@ cdef class ContextCounts:
             record = self.at(view[i].slot)
             record.key, record.last, record.labels = view[i].key, view[i].last, view[i].labels
             memcpy(
-                self.counts_of(record), &numbers[i, 0, 0], n_places * SPEEDS * sizeof(float)
+                self.counts_of(record), &numbers[i, 0, 0], n_places * SUMS * sizeof(float)
             )
         self.n_used = <int32_t> view.shape[0]
         return 0
@@ -205,7 +205,7 @@ def check_counts_of_contexts(state, n_labels):
     require(slots >= LEAST_SLOTS and slots & (slots - 1) == 0, "slots of contexts")
     require(0 < places <= MOST_LABELS, "the labels of contexts")
     require(slots <= FIRST_SLOTS or slots * size_of(places) <= MOST_BYTES, "slots of contexts")
-    require(counts.shape[1:] == (places, SPEEDS), "the counts of contexts")
+    require(counts.shape[1:] == (places, SUMS), "the counts of contexts")
     taken = records["slot"].astype(np.int64)
     require(((taken >= 0) & (taken < slots)).all() and (np.diff(taken) > 0).all(), "a slot")
     require((records["key"] > 0).all(), "the hash of a context")

@@ -28,15 +28,14 @@ cdef extern from "../../kernels/bins.h" nogil:
     void sort_values "streamtree_sort_values"(float* values, int32_t n)
 
 cdef enum:
-    # rows that show which columns there are, and how many more where their bins end at first; then
+    # rows that show which columns there are; a block of rows more shows where their bins end, then
     # a column has its turn after so many rows
     BEFORE_FIELDS = 16
-    FIRST_CUT = 64
     TURN = 4
     # values that say where bins end, at least
     LEAST_VALUES = 16
     # bins of a column that has more values than these
-    BINS = 16
+    BINS = 24
     MOST_EXACT = 32
     # categories of a feature that are names, of places or persons
     MANY_NAMES = 64
@@ -172,7 +171,7 @@ cdef class ContextFields:
                 self.sample[f * BLOCK + place] = row.table[self.fields[f].column]
         self.seen += 1
         self.last[1], self.last[0] = self.last[0], label
-        if self.seen == FIRST_CUT:
+        if self.seen == BLOCK:
             for f in range(self.n_fields):
                 self._cut(f)
         elif self.seen > BLOCK and place % TURN == 0 and place // TURN < self.n_fields:

@@ -2,9 +2,9 @@ from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from streamtree._core.kernels.moments cimport Moments
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
-from streamtree._core.trees.contexts.counts cimport MOST_LABELS, SPEEDS, ContextCounts, Record
+from streamtree._core.trees.contexts.counts cimport MOST_LABELS, SPEEDS, SUMS, ContextCounts, Record
 from streamtree._core.trees.contexts.fields cimport MOST_CONTEXTS, ContextFields
-from streamtree._core.trees.tree cimport OneLeaf
+from streamtree._core.trees.tree cimport Corrector
 
 
 cdef struct Weights:
@@ -17,21 +17,22 @@ cdef struct Found:
     # the contexts of a row
     uint32_t[MOST_CONTEXTS] keys
     int32_t[MOST_CONTEXTS] slots        # of the records, -1 where there is none
-    float[MOST_CONTEXTS][SPEEDS] fading     # of their counts
+    float[MOST_CONTEXTS][SUMS] fading       # of their sums
 
 
 cdef struct Counted:
     # what is counted of a row with each of its contexts
-    int32_t label
     float weight
-    double number       # in deviations
+    int32_t label
+    uint32_t labels     # that were looked for, and the label, by bit
+    float missing       # of a number: in what the others said, in deviations
 
 
 cdef struct Mixed:
     # of the row that was looked at last; behind it lies what every context says
     int32_t n_labels
     int64_t rows        # that were learned before it
-    double[MOST_LABELS] shares
+    double[MOST_LABELS] said    # what all contexts together say
     uint32_t[MOST_CONTEXTS] labels      # that have evidence, by context and bit
     Found found
 
@@ -39,23 +40,23 @@ cdef struct Mixed:
 cdef struct MixedMeans:
     # the same of a number
     int64_t rows
-    double said         # in deviations of the targets, from their mean
+    double said         # in deviations of the targets
     float[MOST_CONTEXTS][SPEEDS] evidence
     Found found
 
 
-cdef class Contexts(OneLeaf):
+cdef class Contexts(Corrector):
     cdef ContextFields fields
     cdef ContextCounts counts
     cdef Weights* weights       # by context
     cdef int64_t rows           # learned
+    cdef bint was_told          # what was expected of the row that is learned next
 
     cdef Record* _find(self, Found* found, int32_t i) noexcept nogil
     cdef void _begin(self, const Row* row, Found* found) noexcept nogil
     cdef void _count(self, const Found* found, const Counted* row) noexcept nogil
     cdef void _count_in(self, Record* record, const float* fading,
                         const Counted* row) noexcept nogil
-    cdef float _first_weight(self) noexcept nogil
     cdef int _look(self) except -1 nogil
     cdef list _fields_of(self, int32_t i)
     cdef int _add_moves(self, dict moves, int32_t i, const Row* row, object part) except -1
@@ -64,21 +65,21 @@ cdef class Contexts(OneLeaf):
 
 
 cdef class ContextTree(Contexts):
-    cdef double[MOST_LABELS][SPEEDS] labels     # fading counts
+    cdef float[MOST_LABELS] expected    # of the row that is learned next
 
     cdef bint _says(self) noexcept nogil
-    cdef void _scales(self, int32_t n, float* scales, double* scores) noexcept nogil
     cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
     cdef void _mix(self, const Row* row, int32_t n, Mixed* mixed) noexcept nogil
+    cdef void _describe(self, const Example* example, Counted* row) noexcept nogil
     cdef void _move(self, const Mixed* mixed, const Counted* row) noexcept nogil
-    cdef void _count_label(self, const Example* example) noexcept nogil
 
 
 cdef class ContextMeans(Contexts):
     cdef Moments targets
+    cdef double expected                # by the others, of the row that is learned next
 
     cdef double _deviation(self) noexcept nogil
-    cdef double _in_deviations(self, const Example* example) noexcept nogil
+    cdef double _missing(self, const Example* example) noexcept nogil
     cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
     cdef void _mix(self, const Row* row, MixedMeans* mixed) noexcept nogil
     cdef void _move(self, const MixedMeans* mixed, const Counted* row) noexcept nogil

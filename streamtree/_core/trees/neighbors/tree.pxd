@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from streamtree._core.kernels.moments cimport Moments
+from streamtree._core.kernels.pooling cimport Trust
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.neighbors.rows cimport (
@@ -62,8 +63,6 @@ cdef class NeighborTree(Neighbors):
 
 cdef class NeighborMeans(Neighbors):
     cdef Moments targets
-    cdef double product         # fading: of what is missing from the mean and what kriging adds
-    cdef double spread          # and of the latter's square
+    cdef Trust trust            # in what kriging adds to the mean
 
     cdef double _krige(self, const Found* found) noexcept nogil
-    cdef double _trust(self) noexcept nogil

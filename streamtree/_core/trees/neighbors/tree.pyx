@@ -13,7 +13,7 @@ from libc.string cimport memset
 
 from streamtree._core.kernels.moments cimport moments_add, moments_variance
 from streamtree._core.kernels.pooling cimport (
-    MEMORY, MOST_DEVIATIONS, MOST_REPEATS, in_deviations, scaled_slope,
+    MOST_REPEATS, in_deviations, scaled_slope, trust_learn, trust_of,
 )
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport counted_zeros, give_back
@@ -31,7 +31,7 @@ import numpy as np
 
 from streamtree._core.store.state import check_counts, check_finite, require
 from streamtree._core.trees.neighbors.rows import check_rows_of_neighbors
-from streamtree._core.trees.tree import check_targets
+from streamtree._core.trees.tree import check_targets, check_trust
 
 cdef enum:
     # rows that show which columns there are; then it is looked as often as that again, up to
@@ -54,8 +54,6 @@ cdef double MOST_LOG = 8.0
 # of kriging: how much faster distances count than numbers become unlike, and their noise
 cdef float VARIES = 0.1
 cdef double NOISE = 0.03
-# it counts for a half as long as it has added less, in deviations squared
-cdef double FIRST_SPREAD = 0.001
 # slopes that are less move nothing
 cdef double LEAST_SLOPE = 1e-5
 # of every label, added to how many of the rows had it
@@ -408,15 +406,10 @@ cdef class NeighborMeans(Neighbors):
             noise[i] = NOISE / self.rows.weights[place]
         return krige(&query, &found.near, found.n, numbers, noise, VARIES, found.left)
 
-    cdef double _trust(self) noexcept nogil:
-        """How far kriging is followed: the slope of errors on it, from 0 to 1."""
-        cdef double slope = (self.product + FIRST_SPREAD / 2) / (self.spread + FIRST_SPREAD)
-        return min(max(slope, 0.0), 1.0)
-
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         cdef const Found* found = self.found(row, scratch)
         out.shares[0] = self.targets.mean + (
-            found.mean + self._trust() * (found.kriged - found.mean)
+            found.mean + trust_of(&self.trust) * (found.kriged - found.mean)
         )
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
@@ -432,8 +425,7 @@ cdef class NeighborMeans(Neighbors):
         if found.n and deviation > 0.0:
             error = in_deviations(mean + found.mean - example.targets[0], deviation)
             added = in_deviations(found.kriged - found.mean, deviation)
-            self.product += (-error * added - self.product) / MEMORY
-            self.spread += (added * added - self.spread) / MEMORY
+            trust_learn(&self.trust, -error, added)
             for i in range(found.n):
                 slopes[i] = -error * found.says[i] / found.total * in_deviations(
                     self.rows.targets[found.near.places[i]] - mean - found.mean, deviation
@@ -448,20 +440,17 @@ cdef class NeighborMeans(Neighbors):
 
     cdef dict state(self):
         state = self._own_state()
-        state["worth"] = np.array([self.product, self.spread])
+        state["worth"] = np.array([self.trust.product, self.trust.spread])
         state["targets"] = self.targets
         return state
 
     cdef int take_state(self, dict state) except -1:
         self.targets = state["targets"]
-        self.product, self.spread = state["worth"]
+        self.trust.product, self.trust.spread = state["worth"]
         return self._take_own_state(state)
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
         self._check(state, n_columns, 0)
         check_targets(state["targets"])
-        require(state["worth"].shape == (2,), "what kriging is worth")
-        # false for NaN
-        require((np.abs(state["worth"]) <= MOST_DEVIATIONS ** 2).all(), "what kriging is worth")
-        require(state["worth"][1] >= 0.0, "what kriging is worth")
+        check_trust(state["worth"])
