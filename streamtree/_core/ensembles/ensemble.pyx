@@ -433,12 +433,14 @@ cdef class Ensemble(Tree):
         """Let those learn a row that correct others, those of members among them."""
         cdef Py_ssize_t m
         cdef Ledger* before
+        cdef bint is_pool
         for m in range(self.n_members if self.has_correctors else 0):
-            if not (self.is_pool[m] or m == self.corrector) or self.is_passed(m):
+            is_pool = self.is_pool[m] and (<Ensemble> self.trees[m]).has_correctors
+            if not (is_pool or m == self.corrector) or self.is_passed(m):
                 continue
             before = begin_counting(<Budget> self.ledgers[m])
             try:
-                if self.is_pool[m]:
+                if is_pool:
                     (<Ensemble> self.trees[m]).correct(row, example, &scratch[self.places[m]])
                 else:
                     (<Tree> self.trees[m]).learn(row, example, &scratch[self.places[m]], NULL)
