@@ -110,8 +110,7 @@ cdef class Lessons(Crew):
 
     cdef void _put_in_order(self) noexcept nogil:
         """Lay parts that take long to the ends, where threads begin, the longest first: nobody is
-        to wait for one in the end. The others stay where they are, in the cache of a thread; who
-        corrects others is in that of the caller, where it learns."""
+        to wait for one in the end. The others stay where they are, in the cache of a thread."""
         cdef int32_t i, k, first = 0, end = self.n_jobs
         cdef double left = 0.0, least = 0.0
         for i in range(self.n_jobs):
@@ -125,7 +124,7 @@ cdef class Lessons(Crew):
             i = self.sorted[k]
             if self.times[i] < least:
                 break
-            if left <= 0.0 or (<Ensemble> self.ensemble).parts[i].corrects:
+            if left <= 0.0:
                 left += self.times[i]
                 self.order[first] = i
                 first += 1
@@ -212,13 +211,11 @@ cdef class Ensemble(Tree):
         """List the trees of all members that are here, those of pools in the middle.
 
         Threads begin at both ends, and the trees of a pool are small: nobody waits long in the end.
-        Who calls begins with the one that corrects others, which learns in its thread.
         """
         cdef Py_ssize_t m, i, n = 0
         cdef Ensemble pool
         here = [m for m in range(self.n_members) if self.is_here[m]]
         alone = [m for m in here if not self.is_pool[m]]
-        alone.sort(key=self.corrector.__ne__)
         pools = [m for m in here if self.is_pool[m]]
         half = len(alone) // 2
         for m in pools:
@@ -251,6 +248,11 @@ cdef class Ensemble(Tree):
         self.rests = rests
         for m in range(self.n_members):
             (<Tree> self.trees[m]).rest(rests or self.is_passed(m))
+
+    cdef void catch_up(self) noexcept nogil:
+        cdef Py_ssize_t m
+        for m in range(self.n_members if self.has_correctors else 0):
+            (<Tree> self.trees[m]).catch_up()
 
     cdef bint needs_all_rows(self) noexcept nogil:
         cdef Py_ssize_t m
@@ -430,7 +432,10 @@ cdef class Ensemble(Tree):
 
     cdef int correct(self, const Row* row, const Example* example,
                      Scratch* scratch) except -1 nogil:
-        """Let those learn a row that correct others, those of members among them."""
+        """Let those learn a row that correct others, those of members among them.
+
+        What they may put off a thread does when it asks them next.
+        """
         cdef Py_ssize_t m
         cdef Ledger* before
         cdef bint is_pool
@@ -442,6 +447,8 @@ cdef class Ensemble(Tree):
             try:
                 if is_pool:
                     (<Ensemble> self.trees[m]).correct(row, example, &scratch[self.places[m]])
+                elif scratch.crew != NULL:
+                    (<Corrector> self.trees[m]).note(row, example, &scratch[self.places[m]])
                 else:
                     (<Tree> self.trees[m]).learn(row, example, &scratch[self.places[m]], NULL)
             finally:

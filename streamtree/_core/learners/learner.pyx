@@ -272,6 +272,7 @@ cdef class Learner:
         if example.label < 0 and example.targets == NULL:
             return self.look_only(workspace, zeros_implied, out)
         if is_new:
+            self.tree.catch_up()
             workspace.reserve_answers(example.label + 1)
         if out == NULL and self.tree.is_judged:
             unasked.shares = NULL
@@ -406,6 +407,7 @@ cdef class Learner:
                     self.rows_learned = i + 1
         finally:
             own.scratch.crew = NULL
+            self.tree.catch_up()
             if crew is not None:
                 with nogil:
                     crew.stop()

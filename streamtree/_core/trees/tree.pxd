@@ -29,6 +29,7 @@ cdef class Tree:
     cdef object labels_at_once(self, object bytes)
     cdef bint needs_all_rows(self) noexcept nogil
     cdef void rest(self, bint rests) noexcept nogil
+    cdef void catch_up(self) noexcept nogil
     cdef Crew crew(self, int32_t n_threads)
     cdef void expect(self, int32_t label) noexcept nogil
     cdef void approach(self, int32_t label) noexcept nogil
@@ -67,4 +68,5 @@ cdef class OneLeaf(Tree):
 
 
 cdef class Corrector(OneLeaf):
+    cdef int note(self, const Row* row, const Example* example, Scratch* scratch) except -1 nogil
     cdef void hear(self, const double* pooled, double left, Scratch* scratch) noexcept nogil

@@ -208,15 +208,20 @@ def test_a_copy_of_any_row_goes_on(make, tmp_path):
 
 @pytest.mark.parametrize("make", [ForestClassifier, ForestRegressor])
 def test_two_threads_give_the_bytes_of_one(make):
-    X = np.random.default_rng(0).normal(size=(600, 4))
-    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+    """Amid a batch come labels and a column that are new, and rows that are only predicted."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 4))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int) + 2 * rng.integers(0, 1 + np.arange(900) // 40)
+    X[:500, 3] = np.nan
+    w = rng.integers(0, 9, 900) / 4.0
     nested = make(members=("soft", "contexts"))
     members = ("extra", "soft", "neighbors", "contexts", nested)
     models = [make(members=members, n_trees=3, seed=1) for _ in range(2)]
     models[1].n_jobs = 2
-    for first in range(0, len(y), 150):
-        for model in models:
-            model.learn_many(X[first:first + 150], y[first:first + 150])
+    for first in range(0, len(y), 450):
+        rows = slice(first, first + 450)
+        one, two = (model.test_then_learn_many(X[rows], y[rows], w[rows]) for model in models)
+        assert one.tolist() == two.tolist()
     assert models[1].n_jobs == 2
     assert pickle.dumps(models[0].snapshot()) == pickle.dumps(models[1].snapshot())
     assert part_of(models[1])["weights"][:, 0].any()

@@ -60,6 +60,7 @@ cdef class ContextFields:
     cdef int bind(self, Context context) except -1
     cdef void keys_of(self, const Row* row, uint32_t* keys) noexcept nogil
     cdef void push(self, const Row* row, int32_t label) noexcept nogil
+    cdef void cut(self) noexcept nogil
     cdef bint is_exact(self, int32_t i) noexcept nogil
     cdef bint has_names(self) noexcept nogil
     cdef bint is_due(self) noexcept nogil

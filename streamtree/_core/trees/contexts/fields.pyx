@@ -164,13 +164,17 @@ cdef class ContextFields:
             keys[i] = <uint32_t> (splitmix64(word) >> 32) | 1
 
     cdef void push(self, const Row* row, int32_t label) noexcept nogil:
-        """Keep the values of a row, and its label; cut a column anew if it is its turn."""
+        """Keep the values of a row, and its label; `cut` is to follow."""
         cdef int32_t f, place = <int32_t> (self.seen % BLOCK)
         for f in range(self.n_fields):
             if self.fields[f].group < 0:
                 self.sample[f * BLOCK + place] = row.table[self.fields[f].column]
         self.seen += 1
         self.last[1], self.last[0] = self.last[0], label
+
+    cdef void cut(self) noexcept nogil:
+        """Cut a column anew if it is its turn."""
+        cdef int32_t f, place = <int32_t> ((self.seen - 1) % BLOCK)
         if self.seen == BLOCK:
             for f in range(self.n_fields):
                 self._cut(f)

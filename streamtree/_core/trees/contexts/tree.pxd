@@ -22,6 +22,7 @@ cdef struct Found:
 
 cdef struct Counted:
     # what is counted of a row with each of its contexts
+    uint32_t row        # its number
     float weight
     int32_t label
     uint32_t labels     # that were looked for, and the label, by bit
@@ -51,12 +52,16 @@ cdef class Contexts(Corrector):
     cdef Weights* weights       # by context
     cdef int64_t rows           # learned
     cdef bint was_told          # what was expected of the row that is learned next
+    cdef Counted counted        # what is to be learned of the row that was noted
+    cdef void* noted            # what was found for it, a memo; NULL: contexts are not counted
+    cdef bint is_late           # that was put off
 
     cdef Record* _find(self, Found* found, int32_t i) noexcept nogil
     cdef void _begin(self, const Row* row, Found* found) noexcept nogil
-    cdef void _count(self, const Found* found, const Counted* row) noexcept nogil
-    cdef void _count_in(self, Record* record, const float* fading,
-                        const Counted* row) noexcept nogil
+    cdef void _count(self, const Found* found) noexcept nogil
+    cdef void _count_in(self, Record* record, const float* fading) noexcept nogil
+    cdef int _note(self, const Row* row, const Example* example, void* memo) except -1 nogil
+    cdef void _learn_noted(self) noexcept nogil
     cdef int _look(self) except -1 nogil
     cdef list _fields_of(self, int32_t i)
     cdef int _add_moves(self, dict moves, int32_t i, const Row* row, object part) except -1
@@ -70,8 +75,8 @@ cdef class ContextTree(Contexts):
     cdef bint _says(self) noexcept nogil
     cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
     cdef void _mix(self, const Row* row, int32_t n, Mixed* mixed) noexcept nogil
-    cdef void _describe(self, const Example* example, Counted* row) noexcept nogil
-    cdef void _move(self, const Mixed* mixed, const Counted* row) noexcept nogil
+    cdef void _describe(self, const Example* example) noexcept nogil
+    cdef void _move(self, const Mixed* mixed) noexcept nogil
 
 
 cdef class ContextMeans(Contexts):
@@ -82,4 +87,4 @@ cdef class ContextMeans(Contexts):
     cdef double _missing(self, const Example* example) noexcept nogil
     cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
     cdef void _mix(self, const Row* row, MixedMeans* mixed) noexcept nogil
-    cdef void _move(self, const MixedMeans* mixed, const Counted* row) noexcept nogil
+    cdef void _move(self, const MixedMeans* mixed) noexcept nogil

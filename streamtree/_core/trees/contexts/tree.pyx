@@ -127,20 +127,39 @@ cdef class Contexts(Corrector):
             fading_of(<uint32_t> self.rows - record.last, RATES, found.fading[i])
         return record
 
-    cdef void _count(self, const Found* found, const Counted* row) noexcept nogil:
+    cdef int _note(self, const Row* row, const Example* example, void* memo) except -1 nogil:
+        """Put off what was described of a row; NULL: its contexts are not counted."""
+        self.noted, self.is_late = memo, True
+        self.rows += 1
+        self.fields.push(row, example.label)
+        if not self.fields.is_due():
+            return 0
+        self.catch_up()
+        return self._look()
+
+    cdef void catch_up(self) noexcept nogil:
+        if self.is_late:
+            self.is_late = False
+            if self.noted != NULL:
+                self._learn_noted()
+            self.fields.cut()
+
+    cdef void _learn_noted(self) noexcept nogil:
+        """Let the weights follow, and count the contexts of the row."""
+
+    cdef void _count(self, const Found* found) noexcept nogil:
         """Count a row with all its contexts, those that are there first."""
         cdef float[SUMS] none
-        cdef uint32_t now = <uint32_t> self.rows
+        cdef uint32_t now = self.counted.row
         cdef int32_t i
         for i in range(self.fields.n_contexts):
             if found.slots[i] >= 0:
-                self._count_in(self.counts.at(found.slots[i]), found.fading[i], row)
+                self._count_in(self.counts.at(found.slots[i]), found.fading[i])
         for i in range(self.fields.n_contexts):
             if found.slots[i] < 0:
-                self._count_in(self.counts.find_or_add(found.keys[i], now, now), none, row)
+                self._count_in(self.counts.find_or_add(found.keys[i], now, now), none)
 
-    cdef void _count_in(self, Record* record, const float* fading,
-                        const Counted* row) noexcept nogil:
+    cdef void _count_in(self, Record* record, const float* fading) noexcept nogil:
         """Count it in one record."""
 
     cdef int _look(self) except -1 nogil:
@@ -261,6 +280,7 @@ cdef class ContextTree(Contexts):
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         cdef Mixed* mixed = <Mixed*> scratch.memo
         cdef int32_t n = self.context.n_labels
+        self.catch_up()
         if not self._says():
             memset(out.shares, 0, n * sizeof(double))
             return
@@ -309,38 +329,40 @@ cdef class ContextTree(Contexts):
         for label in range(n):
             self.expected[label] = <float> shares[label]
 
-    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
-                   Prediction* out) except -1 nogil:
+    cdef int note(self, const Row* row, const Example* example, Scratch* scratch) except -1 nogil:
         cdef int32_t n = self.context.n_labels
         cdef Mixed* mixed = <Mixed*> scratch.memo
-        cdef Counted counted
-        cdef bint was_told = self.was_told, is_laid
+        cdef bint is_counted = self.fields.n_contexts and self.was_told, is_laid
         self.was_told = False
         if n > MOST_LABELS:
             return self.counts.clear()
-        if self.fields.n_contexts and was_told:
+        if is_counted:
             is_laid = self.counts.make_room(n, self.fields.n_contexts, <uint32_t> self.rows)
             if is_laid or not self._is_mixed(row, scratch):
                 self._mix(row, n, mixed)
-            self._describe(example, &counted)
-            self._move(mixed, &counted)
-            self._count(&mixed.found, &counted)
+            self._describe(example)
         scratch.memo_serial = 0
-        self.rows += 1
-        self.fields.push(row, example.label)
-        return self._look() if self.fields.is_due() else 0
+        return self._note(row, example, <void*> mixed if is_counted else NULL)
 
-    cdef void _describe(self, const Example* example, Counted* row) noexcept nogil:
+    cdef void _describe(self, const Example* example) noexcept nogil:
         """What is to be counted."""
+        cdef Counted* row = &self.counted
         cdef int32_t label
-        row.weight, row.label = repeats_of(example), example.label
+        row.row, row.label = <uint32_t> self.rows, example.label
+        row.weight = repeats_of(example)
         row.labels = <uint32_t> 1 << row.label
         for label in range(self.context.n_labels):
             if self.expected[label] >= LEAST_SHARE:
                 row.labels |= <uint32_t> 1 << label
 
-    cdef void _move(self, const Mixed* mixed, const Counted* row) noexcept nogil:
+    cdef void _learn_noted(self) noexcept nogil:
+        cdef const Mixed* mixed = <const Mixed*> self.noted
+        self._move(mixed)
+        self._count(&mixed.found)
+
+    cdef void _move(self, const Mixed* mixed) noexcept nogil:
         """Let the weights follow the log loss."""
+        cdef const Counted* row = &self.counted
         cdef int32_t i
         cdef uint32_t labels
         cdef float rate = RATE * row.weight
@@ -352,14 +374,14 @@ cdef class ContextTree(Contexts):
                     self.weights[i].weights, self.weights[i].squares, rate, KEPT, MOST_WEIGHT,
                 )
 
-    cdef void _count_in(self, Record* record, const float* fading,
-                        const Counted* row) noexcept nogil:
+    cdef void _count_in(self, Record* record, const float* fading) noexcept nogil:
+        cdef const Counted* row = &self.counted
         cdef float* counts = self.counts.counts_of(record)
-        if record.last != <uint32_t> self.rows:
+        if record.last != row.row:
             fade(counts, record.labels, fading)
         count_label(counts, row.labels, self.expected, row.label, row.weight)
         record.labels |= row.labels
-        record.last = <uint32_t> self.rows
+        record.last = row.row
 
     # ------------------------------------------------------------------------ explanation
 
@@ -425,6 +447,7 @@ cdef class ContextMeans(Contexts):
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         cdef MixedMeans* mixed = <MixedMeans*> scratch.memo
+        self.catch_up()
         out.shares[0] = 0.0
         if self.fields.n_contexts:
             if not self._is_mixed(row, scratch):
@@ -462,27 +485,28 @@ cdef class ContextMeans(Contexts):
         if self.was_told:
             self.expected = pooled[0] - (1.0 - left) * scratch.shares[0]
 
-    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
-                   Prediction* out) except -1 nogil:
+    cdef int note(self, const Row* row, const Example* example, Scratch* scratch) except -1 nogil:
         cdef MixedMeans* mixed = <MixedMeans*> scratch.memo
-        cdef Counted counted
-        cdef bint was_told = self.was_told, is_laid
+        cdef bint is_counted = self.fields.n_contexts and self.was_told, is_laid
         self.was_told = False
-        if self.fields.n_contexts and was_told:
+        if is_counted:
             is_laid = self.counts.make_room(1, self.fields.n_contexts, <uint32_t> self.rows)
             if is_laid or not self._is_mixed(row, scratch):
                 self._mix(row, mixed)
-            counted.weight, counted.missing = repeats_of(example), <float> self._missing(example)
-            self._move(mixed, &counted)
-            self._count(&mixed.found, &counted)
+            self.counted.row, self.counted.weight = <uint32_t> self.rows, repeats_of(example)
+            self.counted.missing = <float> self._missing(example)
         scratch.memo_serial = 0
         moments_add(&self.targets, example.targets[0], example.weight)
-        self.rows += 1
-        self.fields.push(row, -1)
-        return self._look() if self.fields.is_due() else 0
+        return self._note(row, example, <void*> mixed if is_counted else NULL)
 
-    cdef void _move(self, const MixedMeans* mixed, const Counted* row) noexcept nogil:
+    cdef void _learn_noted(self) noexcept nogil:
+        cdef const MixedMeans* mixed = <const MixedMeans*> self.noted
+        self._move(mixed)
+        self._count(&mixed.found)
+
+    cdef void _move(self, const MixedMeans* mixed) noexcept nogil:
         """Let the weights follow the squared error."""
+        cdef const Counted* row = &self.counted
         cdef int32_t i
         cdef float error = row.missing - <float> mixed.said, rate = RATE * row.weight
         for i in range(self.fields.n_contexts):
@@ -492,12 +516,12 @@ cdef class ContextMeans(Contexts):
                     self.weights[i].squares, rate, KEPT, MOST_WEIGHT,
                 )
 
-    cdef void _count_in(self, Record* record, const float* fading,
-                        const Counted* row) noexcept nogil:
+    cdef void _count_in(self, Record* record, const float* fading) noexcept nogil:
+        cdef const Counted* row = &self.counted
         cdef float* sums = self.counts.counts_of(record)
         cdef float missing = row.weight * row.missing, most
         cdef int32_t s
-        if record.last != <uint32_t> self.rows:
+        if record.last != row.row:
             fade(sums, record.labels, fading)
         for s in range(SPEEDS):
             sums[s] += row.weight
@@ -505,7 +529,7 @@ cdef class ContextMeans(Contexts):
             most = MOST_DEVIATIONS * sums[s]
             sums[SPEEDS + s] = min(max(sums[SPEEDS + s] + missing, -most), most)
         record.labels = 1
-        record.last = <uint32_t> self.rows
+        record.last = row.row
 
     # ------------------------------------------------------------------------ explanation
 
