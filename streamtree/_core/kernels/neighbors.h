@@ -23,6 +23,9 @@ enum {
     STREAMTREE_MOST_FIELDS = 1024
 };
 
+/* columns whose weight is less than that divided by their number are not worth a look at all rows */
+#define STREAMTREE_LEAST_WEIGHT 0.5f
+
 /* A cell: a number, or a hash of the category. */
 typedef union {
     float number;
@@ -181,14 +184,19 @@ STREAMTREE_CLONES int32_t streamtree_nearest(const streamtree_query *of, streamt
 {
     const int32_t n_blocks = (of->size + STREAMTREE_LANES - 1) / STREAMTREE_LANES;
     const int32_t last = of->next % STREAMTREE_LANES;
-    int32_t b = of->next / STREAMTREE_LANES, n = 0;
+    int32_t b = of->next / STREAMTREE_LANES, n = 0, n_looks = 0, n_numbers = 0;
+    const float least = STREAMTREE_LEAST_WEIGHT / (float) (of->n_fields + 1);
     float limit = INFINITY;
     streamtree_look looks[STREAMTREE_MOST_FIELDS];
     for (int32_t i = 0; i < of->n_fields; i++) {
         const int32_t f = of->fields[i];
-        looks[i].offset = (int64_t) f * STREAMTREE_LANES;
-        looks[i].value = of->row[f];
-        looks[i].weight = of->weights[f];
+        if (of->weights[f] < least)
+            continue;
+        looks[n_looks].offset = (int64_t) f * STREAMTREE_LANES;
+        looks[n_looks].value = of->row[f];
+        looks[n_looks].weight = of->weights[f];
+        n_looks++;
+        n_numbers += i < of->n_numbers;
     }
     for (int i = 0; i < STREAMTREE_NEAREST; i++) {
         near->distances[i] = INFINITY;
@@ -213,7 +221,7 @@ STREAMTREE_CLONES int32_t streamtree_nearest(const streamtree_query *of, streamt
         for (int32_t k = 0; k < STREAMTREE_LANES; k++)
             distances[k] = of->age_weight * (float) (age - k);
         streamtree_measure(
-            looks, of->n_numbers, of->n_fields,
+            looks, n_numbers, n_looks,
             of->cells + (int64_t) b * of->n_fields * STREAMTREE_LANES, limit, distances);
         if (end > of->size - b * STREAMTREE_LANES)
             end = of->size - b * STREAMTREE_LANES;

@@ -12,6 +12,7 @@ cdef struct Candidate:
     uint32_t name
     int32_t column      # of numbers, or the first of the feature's categories
     int32_t group       # the feature with categories, else -1
+    bint is_exact       # numbers are the same or others, as categories are
 
 
 cdef Candidate candidate(Context context, int32_t column) noexcept nogil

@@ -19,7 +19,7 @@ cdef enum:
 cdef Candidate candidate(Context context, int32_t column) noexcept nogil:
     """A column, or the feature that it is a category of."""
     cdef Candidate one
-    one.column, one.group = column, context.groups[column]
+    one.column, one.group, one.is_exact = column, context.groups[column], False
     one.name = (context.hashes if one.group < 0 else context.ties)[column]
     one.rank = splitmix64(<uint64_t> one.name + 1)
     return one

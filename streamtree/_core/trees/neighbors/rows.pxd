@@ -1,6 +1,6 @@
 """The last rows, laid out to be compared with one more."""
 
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, uint64_t
 
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.fields cimport Candidate
@@ -42,11 +42,27 @@ cdef extern from "../../kernels/neighbors.h" nogil:
         const Query* of, int32_t place, float share, float* slopes)
 
 
+cdef inline bint is_number(const Candidate* one) noexcept nogil:
+    """Whether rows differ in a field by how far they are apart."""
+    return one.group < 0 and not one.is_exact
+
+
 cdef inline bint is_same(const Candidate* one, const Candidate* other) noexcept nogil:
     """Whether two are the same field; several names may have the same hash."""
     if one.group < 0:
-        return other.group < 0 and one.column == other.column
+        return (
+            other.group < 0 and one.column == other.column and one.is_exact == other.is_exact
+        )
     return one.group == other.group
+
+
+cdef struct Values:
+    # of a field of numbers, to tell numbers that count from those that name
+    uint64_t[4] bits        # those of the last rows, each a bit by its hash
+    int32_t n_bits
+    int32_t n_rows
+    int32_t has_many        # different ones, in some rows
+    int32_t has_fractions
 
 
 cdef class NeighborRows:
@@ -54,6 +70,7 @@ cdef class NeighborRows:
     cdef bint has_targets
     cdef Candidate* fields
     cdef readonly int32_t n_fields
+    cdef Values* values         # by field
     cdef int32_t* field_of      # by column: of numbers, -1 for others
     cdef int32_t n_columns      # up to the last one with a field
     cdef Cell* cells            # by block, then by field, then by row of the block
@@ -72,7 +89,10 @@ cdef class NeighborRows:
     cdef int32_t find_fields(self, Candidate* found) noexcept nogil
     cdef int take_fields(self, const Candidate* found, int32_t n) except -1 nogil
     cdef void read(self, const Row* row, Cell* cells) noexcept nogil
-    cdef int push(self, const Cell* cells, const Example* example) except -1 nogil
+    cdef int push(self, const Row* row, const Cell* cells,
+                  const Example* example) except -1 nogil
+    cdef void _note_values(self, const Row* row) noexcept nogil
+    cdef bint _names(self, const Candidate* number, int32_t f) noexcept nogil
     cdef Cell* cells_of(self, int32_t place) noexcept nogil
     cdef int _reserve(self, int32_t n) except -1 nogil
     cdef void describe(self, Query* query) noexcept nogil

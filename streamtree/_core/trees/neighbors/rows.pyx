@@ -1,12 +1,15 @@
 """The last rows, laid out to be compared with one more.
 
-A cell is a standardised number, or a hash of the category that a feature has. Some rows at a time
+A cell is a standardised number, or a hash of the category that a feature has. Whole numbers of which
+there are many may be names: of these there is another cell, with the number itself. Some rows at a time
 are a block, in which the cells of a field lie side by side. Once all places are taken, rows go in
 the order in which they came.
 """
 
 cimport cython
-from libc.stdint cimport int32_t
+from libc.math cimport floorf
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+from libc.string cimport memcpy, memset
 
 from streamtree._core.store.budget cimport (
     bytes_allowed, counted, counted_room, counted_zeros, give_back, has_room,
@@ -25,10 +28,29 @@ cdef enum:
     FIRST_PLACES = 256
     # fewer fields are taken where there would be no room for so many rows
     LEAST_PLACES = 128
+    # so many rows show how many different values there are: many, if they set more bits than these
+    SHOWN_ROWS = 256
+    FEW_BITS = 30
+    # fields that are looked at as names, too
+    MOST_NAMES = 8
 
 # beyond these weights rows are as good as without weight, or as good as so many rows
 cdef float LEAST_WEIGHT = 1e-6
 cdef float MOST_WEIGHT = 10.0
+
+
+cdef Values _blank
+memset(&_blank, 0, sizeof(Values))
+VALUES = np.asarray(<Values[:1]> &_blank).dtype
+
+
+cdef inline int32_t name_of(float value) noexcept nogil:
+    """A number as the name that it may be; 0 where there is none."""
+    cdef uint32_t bits
+    # 0 and -0 are one
+    value += <float> 0.0
+    memcpy(&bits, &value, sizeof(bits))
+    return <int32_t> (bits | 1) if value == value else 0
 
 
 @cython.final
@@ -51,12 +73,13 @@ cdef class NeighborRows:
 
     cdef void _give_back(self) noexcept nogil:
         give_back(self.fields)
+        give_back(self.values)
         give_back(self.field_of)
         give_back(self.cells)
         give_back(self.labels)
         give_back(self.targets)
         give_back(self.weights)
-        self.fields, self.field_of, self.cells = NULL, NULL, NULL
+        self.fields, self.values, self.field_of, self.cells = NULL, NULL, NULL, NULL
         self.labels, self.targets, self.weights = NULL, NULL, NULL
 
     # --------------------------------------------------------------------------------- room
@@ -95,10 +118,27 @@ cdef class NeighborRows:
 
     cdef int32_t find_fields(self, Candidate* found) noexcept nogil:
         """The fields for which there is room."""
-        cdef size_t most = bytes_allowed() // 3 * 2 // (LEAST_PLACES * sizeof(Cell))
-        return list_candidates(
-            self.context, found, <int32_t> min(most, <size_t> MOST_FIELDS)
+        cdef int32_t most = <int32_t> min(
+            bytes_allowed() // 3 * 2 // (LEAST_PLACES * sizeof(Cell)), <size_t> MOST_FIELDS
         )
+        cdef int32_t f, n = list_candidates(self.context, found, most), n_listed = n
+        for f in range(n_listed):
+            if n < min(most, n_listed + MOST_NAMES) and self._names(&found[f], f):
+                found[n] = found[f]
+                found[n].is_exact = True
+                n += 1
+        return n
+
+    cdef bint _names(self, const Candidate* number, int32_t f) noexcept nogil:
+        """Whether the numbers of a field, which is likely to be the f-th, may be names."""
+        cdef int32_t g
+        for g in range(f, f + self.n_fields):
+            if is_same(&self.fields[g % self.n_fields], number):
+                return (
+                    self.values[g % self.n_fields].has_many
+                    and not self.values[g % self.n_fields].has_fractions
+                )
+        return False
 
     cdef int take_fields(self, const Candidate* found, int32_t n) except -1 nogil:
         """Take other fields; a row that is there is average in those that are new.
@@ -117,6 +157,7 @@ cdef class NeighborRows:
     cdef int _lay(self, const Candidate* fields, int32_t n, int32_t capacity) except -1 nogil:
         """Lay rows out by some fields and places; raises MemoryError before anything changes."""
         cdef Candidate* its_fields = NULL
+        cdef Values* values = NULL
         cdef int32_t* field_of = NULL
         cdef Cell* cells = NULL
         cdef int32_t* labels = NULL
@@ -130,6 +171,7 @@ cdef class NeighborRows:
         try:
             field_of = <int32_t*> counted(NULL, n_columns * sizeof(int32_t))
             its_fields = <Candidate*> counted(NULL, n * sizeof(Candidate))
+            values = <Values*> counted_zeros(n * sizeof(Values))
             cells = <Cell*> counted_zeros(<size_t> n * capacity * sizeof(Cell))
             weights = <float*> counted(NULL, capacity * sizeof(float))
             if self.has_targets:
@@ -141,6 +183,7 @@ cdef class NeighborRows:
             if not is_done:
                 give_back(field_of)
                 give_back(its_fields)
+                give_back(values)
                 give_back(cells)
                 give_back(weights)
                 give_back(targets)
@@ -148,16 +191,16 @@ cdef class NeighborRows:
             field_of[f] = -1
         for f in range(n):
             its_fields[f], sources[f] = fields[f], -1
-            if fields[f].group < 0:
+            if is_number(&fields[f]):
                 field_of[fields[f].column] = f
             for g in range(self.n_fields):
                 if is_same(&self.fields[g], &fields[f]):
-                    sources[f] = g
+                    sources[f], values[f] = g, self.values[g]
         self._move(sources, n, cells, labels, targets, weights, n_kept)
         self._let_go(self.size - n_kept)
         self._give_back()
         self.fields, self.n_fields, self.capacity = its_fields, n, capacity
-        self.field_of, self.n_columns = field_of, n_columns
+        self.field_of, self.n_columns, self.values = field_of, n_columns, values
         self.cells, self.weights, self.labels, self.targets = cells, weights, labels, targets
         self.size = n_kept
         self.next = n_kept % capacity if capacity else 0
@@ -200,15 +243,44 @@ cdef class NeighborRows:
             cells[f].kind = 0
             if self.fields[f].group >= 0:
                 cells[f].kind = <int32_t> row.kinds[self.fields[f].group]
+            elif self.fields[f].is_exact:
+                cells[f].kind = name_of(row.table[self.fields[f].column])
         for i in range(numbers.n):
             column = numbers.columns[i]
             if column < self.n_columns and self.field_of[column] >= 0:
                 cells[self.field_of[column]].number = <float> numbers.values[i]
 
-    cdef int push(self, const Cell* cells, const Example* example) except -1 nogil:
+    cdef void _note_values(self, const Row* row) noexcept nogil:
+        """See what values numbers have."""
+        cdef int32_t f
+        cdef uint32_t bit
+        cdef uint64_t mask
+        cdef float value
+        cdef Values* values
+        for f in range(self.n_fields):
+            values = &self.values[f]
+            if values.has_fractions or not is_number(&self.fields[f]):
+                continue
+            value = row.table[self.fields[f].column]
+            if value != value:
+                continue
+            values.has_fractions = value != floorf(value)
+            bit = <uint32_t> name_of(value) * <uint32_t> 2654435761 >> 24
+            mask = <uint64_t> 1 << bit % 64
+            values.n_bits += not values.bits[bit // 64] & mask
+            values.bits[bit // 64] |= mask
+            values.has_many |= values.n_bits > FEW_BITS
+            values.n_rows += 1
+            if values.n_rows == SHOWN_ROWS:
+                memset(values.bits, 0, sizeof(values.bits))
+                values.n_bits = values.n_rows = 0
+
+    cdef int push(self, const Row* row, const Cell* cells,
+                  const Example* example) except -1 nogil:
         """Let a row in; the oldest one goes where there is no place left."""
         cdef int32_t f
         cdef Cell* place
+        self._note_values(row)
         self._fit()
         if self.capacity == 0:
             return 0
@@ -255,14 +327,17 @@ cdef class NeighborRows:
     cdef dict state(self):
         cdef int32_t f, place
         cdef const Cell* row
-        fields = np.empty(self.n_fields, dtype=np.int32)
+        fields = np.empty((self.n_fields, 2), dtype=np.int32)
+        values = np.empty(self.n_fields, dtype=VALUES)
         cells = np.empty((self.size, self.n_fields), dtype=np.int32)
         weights = np.empty(self.size, dtype=np.float32)
         targets = np.empty(self.size, dtype=np.float64 if self.has_targets else np.int32)
-        cdef int32_t[::1] its_fields = fields
+        cdef int32_t[:, ::1] its_fields = fields
+        cdef Values[::1] its_values = values
         cdef int32_t[:, ::1] its_cells = cells
         for f in range(self.n_fields):
-            its_fields[f] = self.fields[f].column
+            its_fields[f, 0], its_fields[f, 1] = self.fields[f].column, self.fields[f].is_exact
+            its_values[f] = self.values[f]
         for place in range(self.size):
             row = self.cells_of(place)
             for f in range(self.n_fields):
@@ -270,31 +345,36 @@ cdef class NeighborRows:
             weights[place] = self.weights[place]
             targets[place] = self.targets[place] if self.has_targets else self.labels[place]
         return {
-            "fields": fields, "cells": cells, "weights": weights, "targets": targets,
+            "fields": fields, "values": values, "cells": cells, "weights": weights,
+            "targets": targets,
             "capacity": self.capacity, "next": self.next,
             "n_counted": self.n_counted,
         }
 
     cdef int take_state(self, dict state) except -1:
-        cdef const int32_t[::1] columns = state["fields"]
+        cdef const int32_t[:, ::1] columns = state["fields"]
+        cdef const Values[::1] values = state["values"]
         cdef const int32_t[:, ::1] cells = state["cells"]
         cdef int32_t f, place, n = <int32_t> columns.shape[0]
         cdef Candidate[MOST_FIELDS] found
         cdef Cell* row
         for f in range(n):
-            found[f] = candidate(self.context, columns[f])
+            found[f] = candidate(self.context, columns[f, 0])
+            found[f].is_exact = columns[f, 1]
         self.clear()
         if n == 0:
             return 0
         self.allowed = 0
         self._lay(found, n, state["capacity"])
+        for f in range(n):
+            self.values[f] = values[f]
         self._reserve(state["n_counted"])
         self.size, self.next = <int32_t> cells.shape[0], state["next"]
         for place in range(self.size):
             row = self.cells_of(place)
             for f in range(n):
                 row[f * LANES].kind = cells[place, f]
-                if found[f].group < 0:
+                if is_number(&found[f]):
                     # whatever a file says
                     row[f * LANES].number = <float> clipped(row[f * LANES].number)
             self.weights[place] = state["weights"][place]
@@ -311,12 +391,20 @@ def check_rows_of_neighbors(state, n_columns, n_labels):
 
     `n_labels` bounds the labels, where rows have no targets.
     """
-    fields, cells = state["fields"], state["cells"]
+    fields, values, cells = state["fields"], state["values"], state["cells"]
     weights, targets = state["weights"], state["targets"]
     n, size, capacity = len(fields), len(cells), state["capacity"]
     check_counts(capacity, state["next"])
     require(n <= MOST_FIELDS, "the fields of neighbors")
-    require(((fields >= 0) & (fields < n_columns)).all(), "a field of neighbors")
+    require(fields.shape == (n, 2) and len(values) == n, "the fields of neighbors")
+    columns, is_exact = fields[:, 0], fields[:, 1]
+    require(((columns >= 0) & (columns < n_columns)).all(), "a field of neighbors")
+    require(((is_exact & ~1) == 0).all(), "a field of neighbors")
+    for name in ("has_many", "has_fractions"):
+        require(((values[name] & ~1) == 0).all(), "the values of neighbors")
+    require(((values["n_rows"] >= 0) & (values["n_rows"] < SHOWN_ROWS)).all(), "their values")
+    n_bits = values["n_bits"]
+    require(((n_bits >= 0) & (n_bits <= values["n_rows"])).all(), "their values")
     require(capacity % LANES == 0 and capacity <= MOST_ROWS, "the places of neighbors")
     require(capacity * n <= MOST_CELLS and (n or not capacity), "the places of neighbors")
     require(size <= capacity and cells.shape == (size, n), "the rows of neighbors")

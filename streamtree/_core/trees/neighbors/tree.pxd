@@ -50,7 +50,8 @@ cdef class Neighbors(OneLeaf):
     cdef bint _is_before(self, int32_t f, int32_t g) noexcept nogil
     cdef int _take_fields(self) except -1 nogil
     cdef void _take_scales(self, Scale* scales) noexcept nogil
-    cdef int _push(self, const Found* found, const Example* example) except -1 nogil
+    cdef int _push(self, const Row* row, const Found* found,
+                   const Example* example) except -1 nogil
     cdef int _explain(self, const Row* row, Scratch* scratch, Explanation out,
                       double before) except -1
     cdef dict _own_state(self)

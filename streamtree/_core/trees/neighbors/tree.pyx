@@ -23,7 +23,8 @@ from streamtree._core.stream.row cimport (
     LISTED, STANDARD, TABLE, Example, Prediction, Row, Scratch, remember, remembers,
 )
 from streamtree._core.trees.neighbors.rows cimport (
-    LANES, MOST_FIELDS, NEAREST, NeighborRows, Query, add_apart, age_of, is_same, krige, nearest,
+    LANES, MOST_FIELDS, NEAREST, NeighborRows, Query, add_apart, age_of, is_number,
+    is_same, krige, nearest,
 )
 from streamtree._core.trees.tree cimport OneLeaf, Tree
 
@@ -48,6 +49,8 @@ cdef double RATE = 0.2
 # all weights of fields together at first; that of age; as how many rows all rows count
 cdef double FIRST_WEIGHT = 10.0
 cdef double FIRST_DOUBT = 0.3
+# of a number as a name, at first, the logarithm of its scale
+cdef double NAMES_LOG = -3.0
 # logarithms stay between these
 cdef double LEAST_LOG = -8.0
 cdef double MOST_LOG = 8.0
@@ -165,19 +168,20 @@ cdef class Neighbors(OneLeaf):
             self.order[at] = f
 
     cdef bint _is_before(self, int32_t f, int32_t g) noexcept nogil:
-        cdef bint is_number = self.rows.fields[f].group < 0
-        if is_number != (self.rows.fields[g].group < 0):
-            return is_number
+        cdef bint first = is_number(&self.rows.fields[f])
+        if first != is_number(&self.rows.fields[g]):
+            return first
         return self.weights[f] > self.weights[g] or (
             self.weights[f] == self.weights[g] and f < g
         )
 
-    cdef int _push(self, const Found* found, const Example* example) except -1 nogil:
+    cdef int _push(self, const Row* row, const Found* found,
+                   const Example* example) except -1 nogil:
         """Let a row in that was looked up; and see whether there are other columns."""
         # what is remembered of rows is of no use where they are laid out anew
         self.seen += 1
         if self.rows.n_fields:
-            self.rows.push(found.cells, example)
+            self.rows.push(row, found.cells, example)
         if self.seen % LOOK_ROWS == 0 or (
             BEFORE_FIELDS <= self.seen < LOOK_ROWS and self.seen & (self.seen - 1) == 0
         ):
@@ -197,6 +201,7 @@ cdef class Neighbors(OneLeaf):
             return 0
         scales = new_scales(n)
         for f in range(n):
+            scales[f].log = NAMES_LOG if fields[f].is_exact else 0.0
             for g in range(n_before):
                 if is_same(&self.rows.fields[g], &fields[f]):
                     scales[f] = self.scales[g]
@@ -219,7 +224,7 @@ cdef class Neighbors(OneLeaf):
         self.n_numbers = 0
         for f in range(n):
             self.order[f] = f
-            self.n_numbers += self.rows.fields[f].group < 0
+            self.n_numbers += is_number(&self.rows.fields[f])
         self._weigh()
 
     # ------------------------------------------------------------------------ explanation
@@ -360,7 +365,7 @@ cdef class NeighborTree(Neighbors):
                     slopes[i] += found.says[i] / same
             by_doubt = found.left / found.total - by_doubt / same
             self._follow(found, slopes, by_doubt, example.weight)
-        return self._push(found, example)
+        return self._push(row, found, example)
 
     cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
         return self._explain(row, scratch, out, self._share(out.output))
@@ -433,7 +438,7 @@ cdef class NeighborMeans(Neighbors):
             by_doubt = error * found.left / found.total * in_deviations(-found.mean, deviation)
             self._follow(found, slopes, by_doubt, example.weight)
         moments_add(&self.targets, example.targets[0], example.weight)
-        return self._push(found, example)
+        return self._push(row, found, example)
 
     cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
         return self._explain(row, scratch, out, self.targets.mean)
