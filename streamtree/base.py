@@ -1,4 +1,4 @@
-"""What every estimator of the package is to river. The only module that knows river."""
+"""What every estimator of the package is to river. Of modules only this and cli know river."""
 
 from __future__ import annotations
 

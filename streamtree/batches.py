@@ -1,7 +1,7 @@
 """Batches of examples: numpy arrays, scipy sparse matrices, frames of any eager backend.
 
-The only module that knows frames and sparse matrices; none of their packages is imported before an
-object of its kind turns up.
+What estimators know of frames and sparse matrices is here; none of their packages is imported
+before an object of its kind turns up.
 """
 
 from __future__ import annotations

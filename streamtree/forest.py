@@ -606,12 +606,12 @@ class ForestRegressor(_Forest, StreamRegressor):
 
     The regressor beside `ForestClassifier`. The pool is a mean of what the members predict. Its
     weights sum to one and follow exponentiated gradients of the squared error, a step after every
-    row; no member ever has less than a five hundredth. What the mean will err by is predicted by
-    ridge regression and added, as far as that has been worth it lately: from how far each member,
-    and the mean of all targets, lie from it, and from what came last. These are its last error,
-    the last target, and the means of the last ten or so: targets that come in the order of time,
-    by the hour say, are mostly near the ones before. Contexts add what was still missing lately
-    with columns in bins, one, two and three at a time, as far as that has been worth it.
+    row; no member ever has much less than a five hundredth. What the mean will err by is predicted
+    by ridge regression and added, as far as that has been worth it lately: from how far each
+    member, and the mean of all targets, lie from it, and from what came last. These are its last
+    error, the last target, and the means of the last ten or so: targets that come in the order of
+    time, by the hour say, are mostly near the ones before. Contexts add what was still missing
+    lately with columns in bins, one, two and three at a time, as far as that has been worth it.
 
     Parameters
     ----------

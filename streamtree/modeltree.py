@@ -68,7 +68,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
     -----
     Learning an example costs O(classes * non-zero features), predicting about half of that. A
     model takes up to 72 bytes for every pair of feature and class, as much again where the counts
-    of naive Bayes are kept, and a leaf 2.5 kB for its search of a split. Weights above a million
+    of naive Bayes are kept, and a leaf 2.9 kB for its search of a split. Weights above a million
     count as a million. Classes beyond the first 255 share one place in the models and are told
     apart by their frequency alone: `LOMTreeClassifier` is made for so many.
 

@@ -185,9 +185,9 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
     start
         What the tree starts from. `"co2"` and `"axis"` grow it greedily on the first rows, level by
         level, by axis-aligned splits (information gain, or variance), which CO2 turns into
-        oblique ones; it is grown anew whenever the rows have doubled, so that it predicts early.
-        `"zeros"` needs no rows: all splits are zero, and the leaves that examples prefer give them
-        their directions. Nothing depends on the order of the features.
+        oblique ones; it is grown anew whenever there are four times as many rows, so that it
+        predicts early. `"zeros"` needs no rows: all splits are zero, and the leaves that examples
+        prefer give them their directions. Nothing depends on the order of the features.
     warm_up
         From 2 to 10,000,000: how many rows `"co2"` and `"axis"` keep. They are let go when the last
         tree is grown.

@@ -1,4 +1,4 @@
-"""The losses as Python functions, for tests and diagnostics."""
+"""The losses as Python functions, for tests."""
 
 
 def value(Loss loss, double score, double target):
