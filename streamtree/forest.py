@@ -56,8 +56,10 @@ _FIRST_CORRECTION = 0.5
 _MOVED = ("boosted", "contexts", "neighbors")
 # what is named as a member, and is the pool's
 _LAST_TARGETS = "last_targets"
-# of trees that seeds tell apart, in bits
+# Of trees that seeds tell apart, in bits. The bits of a seed for which these leave no room are
+# spread over the others by an odd number, so that no two seeds give the same trees.
 _SEED_BITS = 10
+_SPREAD = 0x9E3779B97F4A7C15
 
 
 class _Forest(StreamModel):
@@ -173,7 +175,8 @@ class _Forest(StreamModel):
             raise ValueError(f"member {name!r}: {error}") from None
 
     def _seed_of_tree(self, i: int) -> int:
-        return (int(self.seed or 0) << _SEED_BITS | i) % 2**64
+        seed = int(self.seed or 0)
+        return ((seed << _SEED_BITS | i) ^ (seed >> 64 - _SEED_BITS) * _SPREAD) % 2**64
 
     def _tree_maker(self) -> Callable[[], Any]:
         n_trees = check_integer("n_trees", self.n_trees, at_least=0, at_most=1000)

@@ -365,6 +365,15 @@ def test_whether_members_rest_may_change():
     assert pickle.loads(pickle.dumps(forest)).rests is False
 
 
+def test_no_two_seeds_give_the_same_tree():
+    seeds = [high * 2**54 + low for high in range(1024) for low in (0, 1, 2**54 - 1)]
+    for i in (0, 9):
+        trees = [ForestClassifier(10, ("extra",), seed=s)._seed_of_tree(i) for s in seeds]
+        assert len(set(trees)) == len(seeds)
+        assert all(0 <= seed < 2**64 for seed in trees)
+    assert trees[:3] == [9, 1024 + 9, 2**64 - 1024 + 9]
+
+
 def test_seeds_give_other_forests():
     rows, classes = changing_rows(300, 3)
     y = targets_of(ForestClassifier, classes)
