@@ -110,18 +110,18 @@ class KeyedModels(Shape, Generic[Model]):
         At least 1: the number of processes. It is fixed for a folder.
     n_open
         At least 1: how many models each worker may have in memory.
-    folder
-        Where checkpoints lie; a disk that the workers reach, wherever Ray may start them. What lies
-        there already is gone on with: see `position`. None for a temporary folder, with which
-        workers may die, but not the driver.
-    checkpoint_rows
-        At least 1, by default a million: a checkpoint is made whenever so many rows were learned.
-        The driver keeps the rows since the last one.
-    in_flight
-        At least 1, by default 4: how many batches may be under way to a worker before `learn_many`
-        waits for it.
-    resources
-        Options of Ray's actors, such as `{"num_cpus": 0.5}`.
+    **options
+        `folder`: where checkpoints lie; a disk that the workers reach, wherever Ray may start them.
+        What lies there already is gone on with: see `position`. None, the default, for a temporary
+        folder, with which workers may die, but not the driver.
+
+        `checkpoint_rows`, at least 1, by default a million: a checkpoint is made whenever so many
+        rows were learned. The driver keeps the rows since the last one.
+
+        `in_flight`, at least 1, by default 4: how many batches may be under way to a worker before
+        `learn_many` waits for it.
+
+        `resources`: options of Ray's actors, such as `{"num_cpus": 0.5}`.
 
     Attributes
     ----------
