@@ -120,12 +120,12 @@ class ShardedForest(Shape, Generic[Forest]):
     is worth. What is said and learned is that of the forest in one process, bit for bit: for any
     number of workers, any batches, and whatever process dies on the way. But here every member
     keeps its share of `max_bytes`; in one process shares change once a member takes more than half
-    of its own (the randomised trees: a quarter).
+    of its own (randomised and boosted trees: a quarter).
 
     A member is with one worker; contexts, which correct what the others say, are with the driver.
-    The randomised trees are one member; for a large forest let there
-    be several: `members=(ForestClassifier(50, ("extra",), seed=1), ForestClassifier(50, ("extra",),
-    seed=2), ...)`.
+    The randomised trees are one member; for a large forest let there be several:
+    `members=(ForestClassifier(50, ("extra",), seed=1), ForestClassifier(50, ("extra",), seed=2),
+    ...)`.
 
     Parameters
     ----------
