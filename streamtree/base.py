@@ -422,7 +422,8 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         the difference. In the leaf every feature has what its scores change, on the straight way
         from no feature to all of them (Aumann-Shapley values). In a soft tree, which has no one
         way, this holds for gates and leaves together, and the bias is what the tree says of an
-        example without features.
+        example without features. Of a forest the parts that features have in what the members say,
+        in log-odds, each times its exponent, share what lies between the bias and the probability.
 
         Parameters
         ----------
