@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from reference.extratree import LARGEST, Buckets, ReferenceExtraTree, name_hash
 from reference.lomtree import splitmix64
+from support.isolated import run_isolated
 from support.marks import first_quick
 
 from streamtree import ExtraTreeClassifier, ExtraTreeRegressor
@@ -415,3 +416,14 @@ def test_quantiles_are_ordered_and_those_of_kept_rows():
             model.predict_quantiles_one(x, bad)
     with pytest.raises(ValueError, match="confidence_level"):
         model.predict_one(x, with_interval=True, confidence_level=1.0)
+
+
+def test_growth_that_cannot_begin_is_freed():
+    code = """
+        from streamtree._core.trees.extra.growth import Growth
+        try:
+            Growth(None, True, "not a number")
+        except TypeError:
+            print("refused")
+    """
+    assert run_isolated(code).strip() == "refused"

@@ -69,11 +69,11 @@ cdef class Growth:
         self.n_open = 0
         self.at.node = -1
         self.is_begun = False
-        self.search.release()
 
     cdef int drop(self) except -1 nogil:
         """Forget the shadow."""
         self._release()
+        self.search.release()
         self.phase = IDLE
         return self.shadow.clear()
 
@@ -150,6 +150,7 @@ cdef class Growth:
             self.credit -= cost + STEP
         self._measure()
         self._release()
+        self.search.release()
         self.phase = REPLAYING
         return 0
 
