@@ -160,10 +160,9 @@ cdef class LomTree(Tree):
 
     def __dealloc__(self):
         cdef int32_t node, label
-        if self.tree is not None:
-            for node in range(self.tree.size if self.capacity else 0):
-                table_free(&self.nodes[node].model)
-                table_free(&self.nodes[node].classes)
+        for node in range(self.capacity):
+            table_free(&self.nodes[node].model)
+            table_free(&self.nodes[node].classes)
         give_back(self.node_block)
         for label in range(self.n_trails):
             table_free(&self.trails[label].passages)

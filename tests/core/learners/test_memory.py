@@ -12,7 +12,12 @@ from support.estimators import state_of
 from support.memory import allocated
 from support.streams import as_dicts, blobs
 
-from streamtree import LOMTreeClassifier, ModelTreeClassifier
+from streamtree import (
+    LOMTreeClassifier,
+    ModelTreeClassifier,
+    NonGreedyTreeClassifier,
+    SoftTreeClassifier,
+)
 
 
 def needed(model):
@@ -204,6 +209,40 @@ def test_dead_models_leave_no_references():
     del model
     gc.collect()
     assert (sys.getrefcount(key), sys.getrefcount(label)) == start
+
+
+class Holder:
+    """Something that models can be in a cycle with."""
+
+
+@pytest.mark.parametrize(
+    ("estimator", "params"),
+    [
+        (LOMTreeClassifier, {"leaf_model": "majority", "grace_period": 5}),
+        (NonGreedyTreeClassifier, {"warm_up": 100}),
+        (SoftTreeClassifier, {}),
+        (ModelTreeClassifier, {}),
+    ],
+)
+def test_a_tree_that_the_cycle_collector_clears_first_gives_its_memory_back(estimator, params):
+    X, y = blobs(500, classes=10, features=60, spread=2.0)
+
+    def leave():
+        holder = Holder()
+        holder.itself, holder.model = holder, estimator(**params)
+        holder.model.learn_many(X, y)
+        # from now on the tree is older than what holds it
+        tree = holder.model._core.tree
+        gc.collect()
+        del tree
+
+    for _ in range(2):
+        leave()
+    _, before = allocated()
+    for _ in range(10):
+        leave()
+    _, after = allocated()
+    assert after - before < 100_000
 
 
 @pytest.mark.parametrize(

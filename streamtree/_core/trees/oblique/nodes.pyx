@@ -131,7 +131,7 @@ cdef class ObliqueNodes(Tree):
 
     cdef void _free_nodes(self) noexcept:
         cdef int32_t node
-        for node in range(self.shape.size if self.shape is not None and self.capacity else 0):
+        for node in range(self.capacity):
             self._free_node(&self.nodes[node])
 
     cdef void _free_node(self, Node* node) noexcept nogil:
