@@ -535,23 +535,25 @@ cdef class LomTree(Tree):
         cdef double share, overall = self.nodes[node].stats.right / self.nodes[node].stats.trained
         cdef Py_ssize_t i, n, n_left = 0, n_right = 0
         cdef int32_t* slots = table_sorted_slots(table, CLASS_WIDTH, &n)
-        for i in range(n):
-            share = share_right(&(<const ClassRecord*> table.records)[slots[i]], overall)
-            n_left += share < 1.0
-            n_right += share > 0.0
-        table_reserve(&self.nodes[left].classes, CLASS_WIDTH, n_left, self.context.n_labels)
-        table_reserve(&self.nodes[right].classes, CLASS_WIDTH, n_right, self.context.n_labels)
-        for i in range(n):
-            record = &(<const ClassRecord*> table.records)[slots[i]]
-            label = slots[i] if table.keys == NULL else table.keys[slots[i]]
-            share = share_right(record, overall)
-            if share > 0.0:
-                self._vote(right, self._class_record(right, label), label, share * record.votes)
-            if share < 1.0:
-                self._vote(
-                    left, self._class_record(left, label), label, (1.0 - share) * record.votes
-                )
-        free(slots)
+        try:
+            for i in range(n):
+                share = share_right(&(<const ClassRecord*> table.records)[slots[i]], overall)
+                n_left += share < 1.0
+                n_right += share > 0.0
+            table_reserve(&self.nodes[left].classes, CLASS_WIDTH, n_left, self.context.n_labels)
+            table_reserve(&self.nodes[right].classes, CLASS_WIDTH, n_right, self.context.n_labels)
+            for i in range(n):
+                record = &(<const ClassRecord*> table.records)[slots[i]]
+                label = slots[i] if table.keys == NULL else table.keys[slots[i]]
+                share = share_right(record, overall)
+                if share > 0.0:
+                    self._vote(right, self._class_record(right, label), label, share * record.votes)
+                if share < 1.0:
+                    self._vote(
+                        left, self._class_record(left, label), label, (1.0 - share) * record.votes
+                    )
+        finally:
+            free(slots)
         self.nodes[left].stats.size = self.nodes[left].stats.votes
         self.nodes[right].stats.size = self.nodes[right].stats.votes
         return 0
