@@ -7,13 +7,6 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Seconds since some day: a clock that needs no GIL. */
-static inline double streamtree_now(void) {
-    struct timespec moment;
-    timespec_get(&moment, TIME_UTC);
-    return (double) moment.tv_sec + 1e-9 * (double) moment.tv_nsec;
-}
-
 #if defined(_MSC_VER)
 
 #ifndef WIN32_LEAN_AND_MEAN
@@ -23,6 +16,13 @@ static inline double streamtree_now(void) {
 #define NOMINMAX
 #endif
 #include <windows.h>
+
+static inline double streamtree_now(void) {
+    LARGE_INTEGER ticks, per_second;
+    QueryPerformanceCounter(&ticks);
+    QueryPerformanceFrequency(&per_second);
+    return (double) ticks.QuadPart / (double) per_second.QuadPart;
+}
 
 static inline uint32_t streamtree_load(const volatile uint32_t *word) {
     /* an exchange that changes nothing is the one that every processor orders */
@@ -46,6 +46,17 @@ static inline int streamtree_replace(volatile uint32_t *word, uint32_t before, u
 #else
 
 #include <sched.h>
+
+/* Seconds since some moment: a clock that needs no GIL, and that nobody sets. */
+static inline double streamtree_now(void) {
+    struct timespec moment;
+#ifdef CLOCK_MONOTONIC
+    clock_gettime(CLOCK_MONOTONIC, &moment);
+#else
+    timespec_get(&moment, TIME_UTC);
+#endif
+    return (double) moment.tv_sec + 1e-9 * (double) moment.tv_nsec;
+}
 
 /* What was written before an addition can be read after a load that sees it. */
 static inline uint32_t streamtree_load(const volatile uint32_t *word) {
