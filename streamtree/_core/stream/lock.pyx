@@ -78,6 +78,9 @@ cdef class ModelLock:
         """Enter when it is this call's turn; raise if that takes too long, or can never be."""
         cdef unsigned long thread = PyThread_get_thread_ident()
         cdef bint is_inside = self._is_inside(thread)
+        if self.n_predicting + len(self._waiting or ()) >= self._capacity:
+            # now: whoever lets others in cannot be told that memory has run out
+            self._make_room()
         if is_inside and not learns and not self.is_learning:
             # its first prediction keeps learners out already
             return self._enter(thread)
