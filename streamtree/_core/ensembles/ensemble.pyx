@@ -536,7 +536,7 @@ cdef class Ensemble(Tree):
     cdef size_t n_bytes(self) noexcept nogil:
         cdef Py_ssize_t m
         cdef size_t total = self.n_parts * sizeof(Part) + self.n_members * (
-            2 * sizeof(void*) + sizeof(Py_ssize_t) + sizeof(bint)
+            2 * sizeof(void*) + sizeof(Py_ssize_t) + 2 * sizeof(bint)
         )
         for m in range(self.n_members):
             total += (<Budget> self.ledgers[m]).used() + (<Tree> self.trees[m]).n_bytes()

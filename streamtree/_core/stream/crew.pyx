@@ -142,7 +142,7 @@ cdef class Crew:
                 self._keep_error(job)
 
     cdef bint has_failed(self) noexcept nogil:
-        """Whether a job of this turn has raised an error."""
+        """Whether a job of any turn has raised an error."""
         return load(&self._failed.word) != 0
 
     cdef void _labour(self, int32_t thread, uint32_t turn) noexcept nogil:
