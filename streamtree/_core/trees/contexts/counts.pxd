@@ -2,11 +2,15 @@
 
 from libc.stdint cimport int32_t, uint32_t
 
+cdef extern from "../../kernels/evidence.h" nogil:
+    enum:
+        # how fast sums fade, so many ways side by side
+        SPEEDS "STREAMTREE_SPEEDS"
+        # by speed what came, and by speed what was expected
+        SUMS "STREAMTREE_SUMS"
+
+
 cdef enum:
-    # how fast sums fade, so many ways side by side
-    SPEEDS = 2
-    # by speed what came, and by speed what was expected
-    SUMS = 4
     # labels that are told apart
     MOST_LABELS = 32
 

@@ -22,8 +22,11 @@ cdef enum:
     MOST_CONTEXTS = 136         # of all kinds together
     # so many rows are kept to see where bins end
     BLOCK = 256
-    # cuts that `bin_of` looks at
-    ROOM = 64
+
+
+cdef extern from "../../kernels/bins.h" nogil:
+    enum:
+        ROOM "STREAMTREE_BINS"      # cuts that `bin_of` looks at
 
 
 cdef struct Field:
