@@ -29,8 +29,7 @@ Array = NDArray[Any]
 FIXED = (NonGreedyTreeClassifier, NonGreedyTreeRegressor, NonGreedyTreeMultiTargetRegressor)
 # a model that merging gives has tables as if they were new
 NEW_CAPACITY = 1
-# a scale is settled with so many values, and looks at them a block at a time
-TRUSTED_COUNT, BLOCK = 32, 128
+# the phase of a scale that knows its unit
 SETTLED = 1
 
 
