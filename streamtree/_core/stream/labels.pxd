@@ -27,7 +27,7 @@ cdef class LabelIndex:
     cdef int begin(self) except -1
     cdef int undo(self) except -1
     cdef int32_t add(self, object label, bint may_wait) except -2
-    cdef bint has_to_wait(self, object label) except -1
+    cdef bint has_to_wait(self) noexcept
     cdef int wait(self, object label) except -1
     cdef int append(self, object label, bint came_before) except -1
     cdef int truncate(self, int32_t size) except -1

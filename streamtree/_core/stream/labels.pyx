@@ -151,14 +151,14 @@ cdef class LabelIndex:
                 self.n_once -= 1
             return number
         came_before = label in self._waiting
-        if may_wait and not came_before and self.has_to_wait(label):
+        if may_wait and not came_before and self.has_to_wait():
             self.wait(label)
             return -1
         self.append(label, came_before)
         return self.size - 1
 
-    cdef bint has_to_wait(self, object label) except -1:
-        """Whether a label must come again before it is learned: most came only once so far."""
+    cdef bint has_to_wait(self) noexcept:
+        """Whether a new label must come again before it is learned: most came only once so far."""
         return (
             self.size >= self.most_at_once
             and ONCE_PARTS * <int64_t> self.n_once > (ONCE_PARTS - 1) * <int64_t> self.size

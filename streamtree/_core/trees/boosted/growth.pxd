@@ -2,7 +2,6 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
-from streamtree._core.splits.bounds cimport Bound
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.boosted.stages cimport Stages
 

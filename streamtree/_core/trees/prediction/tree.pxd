@@ -33,6 +33,6 @@ cdef class PredictionTree(PredictionNodes):
     cdef bint look(self, int32_t node) except -1 nogil
     cdef bint choose_branches(self, SplitSearch* search, Split* split) noexcept nogil
     cdef int add_branches(self, SplitSearch* search, int32_t node, Split* split) except -1 nogil
-    cdef int begin_branch(self, SplitSearch* search, int32_t node, int32_t child) except -1 nogil
+    cdef int begin_branch(self, SplitSearch* search, int32_t child) except -1 nogil
     cdef int pass_on(self, int32_t node, int32_t child) except -1 nogil
     cdef int collect(self, KeptRows rows, int32_t first, SignalWatch* watch) except -1 nogil

@@ -455,7 +455,7 @@ cdef class PredictionTree(PredictionNodes):
                 continue
             branch(search, split, number, &key)
             child = self.add_node(node, key)
-            self.begin_branch(search, node, child)
+            self.begin_branch(search, child)
             if search.grows[number]:
                 self.nodes[child].state = OPEN
             # a null branch has no histograms, but a model to go on with
@@ -469,8 +469,7 @@ cdef class PredictionTree(PredictionNodes):
         self.close(node)
         return 0
 
-    cdef int begin_branch(self, SplitSearch* search, int32_t node,
-                          int32_t child) except -1 nogil:
+    cdef int begin_branch(self, SplitSearch* search, int32_t child) except -1 nogil:
         """Let a branch begin with its part of what its leaf has counted."""
         cdef const Statistics* leaf = search.leaf
         cdef double* counts = self.counts_of(child)
