@@ -53,7 +53,7 @@ cdef inline int32_t capacity_for(int32_t n) noexcept nogil:
     cdef int32_t capacity = 1
     while capacity < n:
         capacity *= 2
-    return capacity if n else 0
+    return capacity
 
 
 @cython.final
