@@ -58,11 +58,6 @@ cdef class PredictionNodes(Tree):
         give_back(self.pool)
         give_back(self.shares)
 
-    @property
-    def n_nodes(self):
-        """Number of nodes, leaves and null branches included."""
-        return self.size
-
     def count_leaves(self):
         """Number of nodes without branches, null branches included."""
         return self.size - self.n_in_state(INNER)
