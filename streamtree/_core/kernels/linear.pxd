@@ -9,6 +9,10 @@ they vectorise and give the same bits everywhere.
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t
 
+cdef enum:
+    # scores beyond this carry no information; the bound keeps every sum finite
+    SCORE_LIMIT = 1000000000
+
 
 cdef struct Inputs:
     # The values of a row and the records of a model that belong to them.
@@ -62,6 +66,13 @@ cdef inline double dot(const double* records, const Inputs* x) noexcept nogil:
 cdef inline double weight_at(const double* records, int32_t slot) noexcept nogil:
     """A slot of -1 has no record and counts as weight 0."""
     return records[2 * <Py_ssize_t> slot] if slot >= 0 else 0.0
+
+
+cdef inline double limited(double score) noexcept nogil:
+    """A finite score; NaN, which only overflow can make, counts as 0."""
+    if not score <= SCORE_LIMIT:
+        return SCORE_LIMIT if score > 0 else 0.0
+    return score if score >= -SCORE_LIMIT else -SCORE_LIMIT
 
 
 cdef inline double sgd_step(

@@ -6,7 +6,9 @@ from libc.stdint cimport int32_t, int64_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from streamtree._core.kernels.linear cimport Inputs, StepRule, adagrad_step, dot, sgd_step
+from streamtree._core.kernels.linear cimport (
+    Inputs, StepRule, adagrad_step, dot, limited, sgd_step,
+)
 from streamtree._core.kernels.losses cimport loss_reach, loss_slope
 from streamtree._core.kernels.rng cimport random_sign
 from streamtree._core.kernels.significance cimport chi_squared_quantile, log_ratio
@@ -44,8 +46,6 @@ cdef enum:
 # What a row's squared norm is taken to be at least: without it, rows of two or three words learn
 # by leaps.
 cdef double NORM_OFFSET = 4.0
-# scores beyond this carry no information; the bound keeps every sum finite
-cdef double SCORE_LIMIT = 1e9
 # A split that sends less than this share to one side is refused: depth stays logarithmic.
 cdef double MIN_SIDE = 0.02
 cdef double FIXED_POINT = 2.0 ** 40
@@ -197,12 +197,8 @@ cdef class LomTree(Tree):
                               Inputs* inputs) noexcept nogil:
         """h(x) of a node; leaves where the model's records are for a step to follow."""
         cdef const Table* model = &self.nodes[node].model
-        cdef double score
         inputs[0] = find_inputs(model, view, scratch)
-        score = self.nodes[node].stats.bias + dot(model.records, inputs)
-        if not score <= SCORE_LIMIT:
-            return SCORE_LIMIT if score > 0 else 0.0
-        return score if score >= -SCORE_LIMIT else -SCORE_LIMIT
+        return limited(self.nodes[node].stats.bias + dot(model.records, inputs))
 
     cdef ClassRecord* _class_record(self, int32_t node, int32_t label) except NULL nogil:
         cdef Table* table = &self.nodes[node].classes

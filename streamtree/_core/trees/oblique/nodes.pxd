@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from streamtree._core.kernels.linear cimport Inputs, dot
+from streamtree._core.kernels.linear cimport Inputs, dot, limited
 from streamtree._core.kernels.moments cimport Moments
 from streamtree._core.store.links cimport TreeLinks
 from streamtree._core.store.tables cimport Table
@@ -12,8 +12,6 @@ from streamtree._core.trees.tree cimport Tree
 
 cdef enum:
     WIDTH = 2           # of every record: weight and squares, velocity and pending
-    # scores beyond this carry no information; the bound keeps every sum finite
-    SCORE_LIMIT = 1000000000
 
 
 cdef struct ObliqueNode:
@@ -40,13 +38,6 @@ cdef struct Node:
     double* outputs         # of class or target i at 2 i, its sum of squared gradients at 2 i + 1
     double* moving_outputs  # velocity and pending gradient, likewise
     int64_t n_allocated
-
-
-cdef inline double limited(double score) noexcept nogil:
-    """A finite score; NaN, which only overflow can make, counts as 0."""
-    if not score <= SCORE_LIMIT:
-        return SCORE_LIMIT if score > 0 else 0.0
-    return score if score >= -SCORE_LIMIT else -SCORE_LIMIT
 
 
 cdef inline double split_score(const Node* node, const View* x, Scratch* scratch) noexcept nogil:

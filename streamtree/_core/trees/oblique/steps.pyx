@@ -18,7 +18,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from streamtree._core.kernels.linear cimport (
-    Inputs, StepRule, adagrad_step, adaptive_root, dot, sgd_step,
+    SCORE_LIMIT, Inputs, StepRule, adagrad_step, adaptive_root, dot, sgd_step,
 )
 from streamtree._core.store.budget cimport counted, give_back, has_room
 from streamtree._core.store.links cimport ROOT, turn
@@ -28,9 +28,7 @@ from streamtree._core.store.tables cimport (
 )
 from streamtree._core.stream.inputs cimport find_inputs, make_common_inputs, make_inputs
 from streamtree._core.stream.row cimport Example
-from streamtree._core.trees.oblique.nodes cimport (
-    SCORE_LIMIT, WIDTH, Node, ObliqueNodes, split_score,
-)
+from streamtree._core.trees.oblique.nodes cimport WIDTH, Node, ObliqueNodes, split_score
 
 import numpy as np
 

@@ -6,7 +6,7 @@ from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy
 
 from streamtree._core.kernels.linear cimport (
-    Inputs, StepRule, adagrad_step, adagrad_steps, dot, respond, sgd_step, sgd_steps,
+    Inputs, StepRule, adagrad_step, adagrad_steps, dot, limited, respond, sgd_step, sgd_steps,
 )
 from streamtree._core.kernels.losses cimport (
     LOGITS, NUMBER, response_loss, sigmoid, softmax,
@@ -45,8 +45,6 @@ cdef enum:
 
 # no path has this reach, so that every gate sends all to one side
 cdef double HARD = 2.0
-# scores beyond this carry no information; the bound keeps every sum finite
-cdef double SCORE_LIMIT = 1e9
 # What a row's squared norm is taken to be at least, see `learn`.
 cdef double NORM_OFFSET = 4.0
 # Sums of squared gradients start here rather than at 0: the first steps of AdaGrad are leaps.
@@ -70,13 +68,6 @@ cdef double MIN_VARIANCES = 8.0
 cdef int32_t PATIENCE = 1
 # windows double up to this length
 cdef double MAX_WINDOW = 5_000.0
-
-
-cdef inline double limited(double score) noexcept nogil:
-    """A finite score; NaN, which only overflow can make, counts as 0."""
-    if not score <= SCORE_LIMIT:
-        return SCORE_LIMIT if score > 0 else 0.0
-    return score if score >= -SCORE_LIMIT else -SCORE_LIMIT
 
 
 cdef inline void divide(
