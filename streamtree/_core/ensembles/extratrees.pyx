@@ -5,11 +5,12 @@ from libc.stdint cimport INT64_MAX, int32_t, int64_t
 
 from streamtree._core.ensembles.ensemble cimport Ensemble, MeanPool
 from streamtree._core.store.budget cimport bytes_allowed
+from streamtree._core.store.links cimport ROOT
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Row, Scratch, remember, remembers
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport IDLE
-from streamtree._core.trees.extra.nodes cimport ROOT, ExtraNode, descend_together
+from streamtree._core.trees.extra.nodes cimport ExtraNode, descend_together
 from streamtree._core.trees.extra.tree cimport ExtraTree, bytes_of_each, left_of
 
 from streamtree._core.stream.window import check_window

@@ -17,6 +17,7 @@ from libc.string cimport memcpy, memmove, memset
 from streamtree._core.store.budget cimport (
     counted, counted_room, counted_zeros, give_back, may_take_rare,
 )
+from streamtree._core.store.pool cimport room_for
 from streamtree._core.store.tables cimport map_bytes, map_put, table_free
 
 import numpy as np
@@ -33,14 +34,6 @@ PARTS = {
     "columns": (np.int64, 2), "ranges": (np.float64, 2), "sums": (np.float64, 2),
     "totals": (np.float64, 2), "numbers": (np.float64, 1),
 }
-
-
-cdef int32_t roomy(int32_t n) noexcept nogil:
-    """The capacity for n things: the next power of two, at least 2."""
-    cdef int32_t capacity = 2
-    while capacity < n:
-        capacity *= 2
-    return capacity
 
 
 # ------------------------------------------------------------------------------ histograms
@@ -244,7 +237,7 @@ cdef Histogram* new_histogram(Statistics* leaf, int32_t column) except NULL nogi
     cdef int32_t capacity, place = leaf.n
     cdef size_t taken
     if leaf.n == leaf.capacity:
-        capacity = roomy(leaf.n + 1)
+        capacity = room_for(leaf.n + 1)
         leaf.histograms = <Histogram*> counted(leaf.histograms, capacity * sizeof(Histogram))
         leaf.bytes += (capacity - leaf.capacity) * sizeof(Histogram)
         leaf.capacity = capacity

@@ -14,8 +14,9 @@ from libc.string cimport memcpy
 from streamtree._core.kernels.rng cimport next_random
 from streamtree._core.splits.bounds cimport bound_of
 from streamtree._core.store.budget cimport counted, give_back, spacious
+from streamtree._core.store.links cimport ROOT
 from streamtree._core.stream.window cimport MANY_ROWS, Window
-from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ROOT, ExtraNodes, Test
+from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ExtraNodes, Test
 from streamtree._core.trees.extra.search cimport CHUNK, SplitSearch, search_bytes
 
 import numpy as np

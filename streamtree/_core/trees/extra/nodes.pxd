@@ -3,11 +3,10 @@
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
 from streamtree._core.splits.bounds cimport Bound, is_above, is_in_set
-from streamtree._core.store.pool cimport Pool
+from streamtree._core.store.pool cimport Pool, room_for
 from streamtree._core.stream.row cimport Row
 
 cdef enum:
-    ROOT = 0
     MOST_KEPT = 16      # rows of a leaf whose numbers are kept
 
 
@@ -94,7 +93,7 @@ cdef class ExtraNodes:
         """Their weights."""
         if self.nodes[node].n_labels < 2:
             return &self.nodes[node].weight
-        return &self.pool.words[self.nodes[node].counts].value + label_room(
+        return &self.pool.words[self.nodes[node].counts].value + room_for(
             self.nodes[node].n_labels
         )
 
@@ -124,11 +123,3 @@ cdef inline void descend_together(const ExtraNode** trees, int32_t* at, Py_ssize
             if here.left >= 0:
                 at[i] = here.left + goes_right(here, row, groups)
                 is_on_the_way = True
-
-
-cdef inline int32_t label_room(int32_t n) noexcept nogil:
-    """How many labels a block for n of them has room for."""
-    cdef int32_t room = 2
-    while room < n:
-        room *= 2
-    return room

@@ -143,7 +143,7 @@ cdef class ExtraNodes:
                         int32_t n) except -1 nogil:
         """Write down what was counted in a node that is new."""
         cdef ExtraNode* here = &self.nodes[node]
-        cdef int32_t i, room = label_room(n)
+        cdef int32_t i, room = room_for(n)
         # what there is no room for is forgotten
         while n > 1 and not self.may_take(pool_growth(&self.pool, 2 * room)):
             room //= 2
@@ -195,7 +195,7 @@ cdef class ExtraNodes:
                     labels[i], labels[other] = labels[other], labels[i]
                     weights[i], weights[other] = weights[other], weights[i]
                 return 0
-        if n == label_room(n):
+        if n == room_for(n):
             if not self.may_take(pool_growth(&self.pool, 4 * n)):
                 return 0
             i = pool_move(&self.pool, here.counts, 2 * n, 4 * n)
@@ -354,7 +354,7 @@ cdef class ExtraNodes:
             if here.n_labels == 1:
                 here.counts = labels[first_label]
             elif here.n_labels:
-                here.counts = pool_take(&self.pool, 2 * label_room(here.n_labels))
+                here.counts = pool_take(&self.pool, 2 * room_for(here.n_labels))
                 memcpy(
                     self.labels_of(node), &labels[first_label], here.n_labels * sizeof(int32_t)
                 )

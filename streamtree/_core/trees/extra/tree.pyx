@@ -8,15 +8,14 @@ from streamtree._core.kernels.rng cimport next_random, splitmix64
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.splits.bounds cimport is_above, is_in_set
 from streamtree._core.store.budget cimport bytes_allowed
+from streamtree._core.store.links cimport ROOT
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport (
     LISTED, TABLE, Example, Prediction, Row, Scratch, remember, remembers,
 )
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport GROWING, IDLE, STEP, Growth
-from streamtree._core.trees.extra.nodes cimport (
-    MOST_KEPT, ROOT, ExtraNode, ExtraNodes, goes_right,
-)
+from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ExtraNode, ExtraNodes, goes_right
 from streamtree._core.trees.extra.search cimport SplitSearch
 from streamtree._core.trees.tree cimport Tree
 
