@@ -78,21 +78,7 @@ STREAMTREE_INLINE float streamtree_logf(float x)
 }
 
 #if defined(STREAMTREE_VECTORS)
-/* Both for four numbers. */
-STREAMTREE_INLINE streamtree_four streamtree_expf_of_four(streamtree_four x)
-{
-    const streamtree_whole_four is_seen = x >= -60.0f;
-    x = (streamtree_four) ((streamtree_whole_four) x & is_seen);
-    const streamtree_whole_four whole = __builtin_convertvector(
-        x * 1.44269504f - 0.5f, streamtree_whole_four);
-    const streamtree_four power = __builtin_convertvector(whole, streamtree_four);
-    const streamtree_four r = x - power * 0.693145752f - power * 1.42860677e-6f;
-    const streamtree_four y = 1.0f + r * (1.0f + r * (0.5f + r * (0.16666667f + r * (0.041666668f
-        + r * (0.0083333333f + r * 0.0013888889f)))));
-    return (streamtree_four) (
-        (streamtree_whole_four) (y * (streamtree_four) ((whole + 127) << 23)) & is_seen);
-}
-
+/* The same of four numbers. */
 STREAMTREE_INLINE streamtree_four streamtree_logf_of_four(streamtree_four x)
 {
     streamtree_whole_four bits = (streamtree_whole_four) x;
@@ -288,13 +274,12 @@ static inline void streamtree_count(
 
 #if defined(STREAMTREE_VECTORS)
 /* streamtree_expf of four numbers */
-STREAMTREE_INLINE streamtree_four streamtree_exp_four(streamtree_four x)
+STREAMTREE_INLINE streamtree_four streamtree_expf_of_four(streamtree_four x)
 {
     typedef streamtree_four four;
     typedef streamtree_whole_four whole_four;
-    const four least = {-60.0f, -60.0f, -60.0f, -60.0f};
-    const whole_four is_small = x < least;
-    x = (four) (((whole_four) x & ~is_small) | ((whole_four) least & is_small));
+    const whole_four is_small = x < -60.0f;
+    x = (four) ((whole_four) x & ~is_small);
     const whole_four whole = __builtin_convertvector(x * 1.44269504f - 0.5f, whole_four);
     const four n = __builtin_convertvector(whole, four);
     const four r = x - n * 0.693145752f - n * 1.42860677e-6f;
@@ -335,7 +320,7 @@ static inline void streamtree_softmax(const float *scores, int n, float *probabi
         most = largest[lane] > most ? largest[lane] : most;
 #if defined(STREAMTREE_VECTORS)
     for (int k = 0; k < n / 4; k++) {
-        out[k] = streamtree_exp_four(in[k] - most);
+        out[k] = streamtree_expf_of_four(in[k] - most);
         sums += out[k];
     }
     memcpy(total, &sums, sizeof total);
@@ -358,7 +343,7 @@ static inline void streamtree_logistic(const float *scores, float *probabilities
     for (int lane = 0; lane < 4; lane++)
         small[lane] = -fabsf(scores[lane]);
 #if defined(STREAMTREE_VECTORS)
-    *(streamtree_four *) small = streamtree_exp_four(*(streamtree_four *) small);
+    *(streamtree_four *) small = streamtree_expf_of_four(*(streamtree_four *) small);
 #else
     for (int lane = 0; lane < 4; lane++)
         small[lane] = streamtree_expf(small[lane]);
@@ -383,7 +368,7 @@ static inline void streamtree_judge(
     for (int expert = 0; expert < 4; expert++)
         shares[expert] = expert < first ? -HUGE_VALF : temperature * (smallest - losses[expert]);
 #if defined(STREAMTREE_VECTORS)
-    *(streamtree_four *) shares = streamtree_exp_four(*(streamtree_four *) shares);
+    *(streamtree_four *) shares = streamtree_expf_of_four(*(streamtree_four *) shares);
 #else
     for (int expert = 0; expert < 4; expert++)
         shares[expert] = streamtree_expf(shares[expert]);
