@@ -12,6 +12,9 @@ from libc.stdint cimport int32_t
 cdef enum:
     # scores beyond this carry no information; the bound keeps every sum finite
     SCORE_LIMIT = 1000000000
+    # Added to the mean squared norm of rows, by which rates are divided: without it, rows of two or
+    # three words learn by leaps.
+    NORM_OFFSET = 4
 
 
 cdef struct Inputs:

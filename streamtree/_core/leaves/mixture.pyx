@@ -10,6 +10,7 @@ cimport cython
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from streamtree._core.kernels.linear cimport NORM_OFFSET
 from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, RATES, UNMET, AdditiveModel, AdditiveStep, Parts, add_parts, by_column,
     clone_model, exported_model, find_parts, free_model, has_met, import_model, make_parts, meet,
@@ -27,11 +28,11 @@ from streamtree._core.store.budget cimport (
 )
 from streamtree._core.store.state cimport export_floats
 from streamtree._core.store.tables cimport (
-    TableExport, import_table, map_bytes, map_find, map_put, table_bytes, table_find, table_free,
-    table_insert,
+    MAP_UNIVERSE, TableExport, import_table, map_bytes, map_find, map_put, table_bytes, table_find,
+    table_free, table_insert,
 )
 from streamtree._core.stream.row cimport (
-    ENCODED, Example, Prediction, Row, Scratch, places_for, remember, remembers,
+    ENCODED, Example, Prediction, Row, Scratch, bounded_weight, places_for, remember, remembers,
 )
 from streamtree._core.stream.scales cimport ColumnScale
 
@@ -57,7 +58,6 @@ cdef extern from "../kernels/additive.h":
     float sum_of_squares "streamtree_squares"(const float* values, Py_ssize_t n) noexcept nogil
 
 cdef enum:
-    MANY = 0x7FFFFFFF           # the universe of a table that is always hashed
     # A model that meets its third class takes almost three times as much, beside what it was;
     # later ones take less.
     WIDER = 4
@@ -69,16 +69,12 @@ cdef float[RATES] RELATIVE_RATES = [1.0, 6.0]
 cdef float DECAY = 0.999
 # added to them: the first steps need not be the largest
 cdef float SQUARE_OFFSET = 0.2
-# added to the mean squared norm of the rows, by which rates are divided
-cdef double NORM_OFFSET = 4.0
 # of the losses by which experts are weighed
 cdef float FADING = 0.98
 cdef float TEMPERATURE = 0.3
 cdef float LEAST_PROBABILITY = 1e-3
 # of a row that is worth learning
 cdef float LEAST_ERROR = 0.07
-# An example of more weight counts as one of this: squares stay within single precision.
-cdef double MOST_WEIGHT = 1e6
 
 
 @cython.final
@@ -371,7 +367,7 @@ cdef class MixtureLeaves(LeafModels):
         cdef ExpertOutputs* outputs
         cdef float said[EXPERTS]
         cdef float norm, square, right
-        cdef double weight = min(example.weight, MOST_WEIGHT)
+        cdef double weight = bounded_weight(example.weight)
         cdef int expert
         cdef int32_t place, n_before = top.n_classes
         if out != NULL:
@@ -430,10 +426,10 @@ cdef class MixtureLeaves(LeafModels):
             return 0
         if top.rest_class < 0:
             # the second one: what came before was the first
-            slot = table_insert(&top.rest, 1, top.classes[top.n_classes - 1], MANY)
+            slot = table_insert(&top.rest, 1, top.classes[top.n_classes - 1], MAP_UNIVERSE)
             top.rest.records[slot] = top.rest_weight
             top.rest_class = top.classes[top.n_classes - 1]
-        slot = table_insert(&top.rest, 1, label, MANY)
+        slot = table_insert(&top.rest, 1, label, MAP_UNIVERSE)
         top.rest.records[slot] += example.weight
         top.rest_weight += example.weight
         if top.rest.records[slot] > top.rest.records[table_find(&top.rest, top.rest_class)]:
@@ -699,7 +695,7 @@ cdef int import_state(ModelState* state, dict saved, int32_t n_columns) except -
     state.n_classes = n
     rest = saved["rest"]
     import_table(
-        &state.rest, 1, MANY,
+        &state.rest, 1, MAP_UNIVERSE,
         {"starts": [0, len(rest["keys"])], "keys": rest["keys"],
          "records": rest["weights"].reshape(len(rest["keys"]), 1), "capacities": [0]}, 0,
     )

@@ -120,6 +120,11 @@ cdef inline void describe(View* view) noexcept nogil:
     view.is_full = apart == 0
 
 
+cdef inline double bounded_weight(double weight) noexcept nogil:
+    """More weight counts as this: sums and squares stay within single precision."""
+    return min(weight, 1e6)
+
+
 cdef inline double value_of(const View* view, int32_t column, double otherwise) noexcept nogil:
     """The value of a column, or what to take where it is not listed."""
     cdef Py_ssize_t i

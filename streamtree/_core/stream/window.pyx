@@ -20,7 +20,7 @@ from streamtree._core.store.budget cimport (
 )
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.context cimport Context
-from streamtree._core.stream.row cimport Example, Row, View
+from streamtree._core.stream.row cimport Example, Row, View, bounded_weight
 from streamtree._core.stream.scales cimport ColumnScale
 from streamtree._core.stream.table cimport narrowed
 
@@ -57,9 +57,8 @@ cdef size_t FIELD_BYTES = sizeof(Field) + sizeof(int32_t)
 cdef int64_t NO_NAME = 0x100000000
 cdef int64_t MOST_ENTRIES = 0x10000000000
 
-# beyond these weights, sums in single precision would not stay finite, or positive
+# with less weight, sums in single precision would not stay positive
 cdef double LEAST_WEIGHT = 1e-6
-cdef double MOST_WEIGHT = 1e6
 
 
 cdef inline void* laid(
@@ -191,7 +190,7 @@ cdef class Window:
         self.labels[slot] = example.label
         if self._has_targets:
             self.targets[slot] = example.targets[0]
-        self.weights[slot] = <float> max(LEAST_WEIGHT, min(example.weight, MOST_WEIGHT))
+        self.weights[slot] = <float> max(LEAST_WEIGHT, bounded_weight(example.weight))
         self.size += 1
         if self._fitting_capacity() < self.list_capacity:
             self._lay_lists(self._fitting_capacity())

@@ -23,6 +23,7 @@ from libc.math cimport HUGE_VAL, exp, fmod, log
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memcpy, memmove, memset
 
+from streamtree._core.kernels.linear cimport NORM_OFFSET
 from streamtree._core.kernels.losses cimport sigmoid
 from streamtree._core.kernels.pooling cimport Say, move_exponent
 from streamtree._core.leaves.additive cimport (
@@ -44,7 +45,7 @@ from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport (
-    BY_LABEL, ENCODED, Example, Prediction, Row, Scratch, places_for,
+    BY_LABEL, ENCODED, Example, Prediction, Row, Scratch, bounded_weight, places_for,
 )
 from streamtree._core.trees.tree cimport Tree
 
@@ -113,8 +114,6 @@ cdef double RELATIVE_RATE = 1.4
 cdef double SQUARE_OFFSET = 0.1
 # The share of a test's sums of squares that survives a step: labels that come later are to move it.
 cdef double TEST_DECAY = 0.9997
-# added to the mean squared norm of the rows, by which rates are divided
-cdef double NORM_OFFSET = 4.0
 # Where the probability of what it was is less than this from 1, a node learns nothing: words that
 # come by chance beside those that tell take no weight and no memory.
 cdef double LEAST_ERROR = 0.1
@@ -130,8 +129,6 @@ cdef double LOG_HALF = log(0.5)
 # a probability nearer to 0 counts as this far
 cdef double LEAST_SHARE = 1e-9
 cdef double LOG_LEAST = log(LEAST_SHARE)
-# An example of more weight counts as one of this: squares stay within single precision.
-cdef double MOST_WEIGHT = 1e6
 
 
 cdef struct LabelRecord:
@@ -665,7 +662,7 @@ cdef class LabelTree(Tree):
     cdef int _learn_label(self, const Row* row, const Example* example,
                           Scratch* scratch) except -1 nogil:
         """Let groups learn, or count the rows by which the only one may be divided."""
-        cdef double weight = min(example.weight, MOST_WEIGHT)
+        cdef double weight = bounded_weight(example.weight)
         cdef int32_t label = example.label, node
         cdef bint is_short
         cdef Parts parts

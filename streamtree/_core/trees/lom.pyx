@@ -7,7 +7,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from streamtree._core.kernels.linear cimport (
-    Inputs, StepRule, adagrad_step, dot, limited, sgd_step,
+    NORM_OFFSET, Inputs, StepRule, adagrad_step, dot, limited, sgd_step,
 )
 from streamtree._core.kernels.losses cimport loss_reach, loss_slope
 from streamtree._core.kernels.rng cimport random_sign
@@ -43,9 +43,6 @@ cdef enum:
     # of a class: its trail, a dozen passages, and a record in two leaves
     LABEL_BYTES = 1000
 
-# What a row's squared norm is taken to be at least: without it, rows of two or three words learn
-# by leaps.
-cdef double NORM_OFFSET = 4.0
 # A split that sends less than this share to one side is refused: depth stays logarithmic.
 cdef double MIN_SIDE = 0.02
 cdef double FIXED_POINT = 2.0 ** 40

@@ -22,7 +22,7 @@ from streamtree._core.store.state import check_finite, require
 
 # Means and deviations of targets are nearer to zero: no target is farther away than 1e100, and
 # rounding adds little, even where weights are near the end of the number range.
-cdef double MOST_TARGET = 1e101
+BEYOND_TARGETS = 1e101
 
 cdef enum:
     # bytes for each label that is learned when it comes first; and a few such labels in any case
@@ -338,8 +338,8 @@ cdef class Corrector(OneLeaf):
 def check_targets(Moments targets):
     """Raise StateError unless the moments of targets are such as these can have."""
     check_finite(np.array([targets.weight, targets.squares]), at_least=0.0)
-    require(fabs(targets.mean) < MOST_TARGET, "the mean of the targets")
-    require(sqrt(moments_variance(&targets)) < MOST_TARGET, "the deviation of the targets")
+    require(fabs(targets.mean) < BEYOND_TARGETS, "the mean of the targets")
+    require(sqrt(moments_variance(&targets)) < BEYOND_TARGETS, "the deviation of the targets")
 
 
 def check_trust(worth):

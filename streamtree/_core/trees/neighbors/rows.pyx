@@ -21,6 +21,7 @@ from streamtree._core.stream.scaling cimport clipped
 import numpy as np
 
 from streamtree._core.store.state import check_counts, require
+from streamtree._core.trees.tree import BEYOND_TARGETS
 
 cdef enum:
     # the more fields, the fewer rows
@@ -419,4 +420,4 @@ def check_rows_of_neighbors(state, n_columns, n_labels):
         require(((targets >= 0) & (targets < n_counted)).all(), "the labels of neighbors")
     else:
         require(state["n_counted"] == 0, "the labels of neighbors")
-        require((np.abs(targets) < 1e101).all(), "the targets of neighbors")
+        require((np.abs(targets) < BEYOND_TARGETS).all(), "the targets of neighbors")

@@ -18,7 +18,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from streamtree._core.kernels.linear cimport (
-    SCORE_LIMIT, Inputs, StepRule, adagrad_step, adaptive_root, dot, sgd_step,
+    NORM_OFFSET, SCORE_LIMIT, Inputs, StepRule, adagrad_step, adaptive_root, dot, sgd_step,
 )
 from streamtree._core.store.budget cimport counted, give_back, has_room
 from streamtree._core.store.links cimport ROOT, turn
@@ -34,8 +34,6 @@ import numpy as np
 
 from streamtree._core.store.state import check_counts, require
 
-# What a row's squared norm is taken to be at least: rows of a few words must not learn by leaps.
-cdef double NORM_OFFSET = 4.0
 cdef double OUTPUT_LIMIT = 1e100
 cdef double GRADIENT_LIMIT = 1e150
 # beyond this a logit changes no prediction, and the sum of exp would lose what sets two apart

@@ -6,7 +6,8 @@ from libc.stdint cimport int32_t, uint64_t
 from libc.string cimport memcpy
 
 from streamtree._core.kernels.linear cimport (
-    Inputs, StepRule, adagrad_step, adagrad_steps, dot, limited, respond, sgd_step, sgd_steps,
+    NORM_OFFSET, Inputs, StepRule, adagrad_step, adagrad_steps, dot, limited, respond, sgd_step,
+    sgd_steps,
 )
 from streamtree._core.kernels.losses cimport (
     LOGITS, NUMBER, response_loss, sigmoid, softmax,
@@ -45,8 +46,6 @@ cdef enum:
 
 # no path has this reach, so that every gate sends all to one side
 cdef double HARD = 2.0
-# What a row's squared norm is taken to be at least, see `learn`.
-cdef double NORM_OFFSET = 4.0
 # Sums of squared gradients start here rather than at 0: the first steps of AdaGrad are leaps.
 cdef double PRIOR_NUMBER = 3.0
 cdef double PRIOR_CLASS = 0.05
