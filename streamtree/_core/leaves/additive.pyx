@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 
 from streamtree._core.store.tables cimport (
     DENSE_FACTOR, Table, TableExport, import_table, table_bytes, table_clone, table_count,
-    table_find, table_free, table_insert, table_locate, table_locate_all, table_reserve,
+    table_find, table_free, table_insert, table_key, table_locate, table_locate_all, table_reserve,
     table_sorted_slots,
 )
 from streamtree._core.stream.encoding cimport KNOTS
@@ -281,7 +281,7 @@ cdef int copy_table(
         target, record_width(wide), max(table_count(source, record_width(stride)), 1), universe
     )
     for slot in range(source.capacity):
-        key = slot if source.keys == NULL else source.keys[slot]
+        key = table_key(source, slot)
         record = &(<const float*> source.records)[2 * <size_t> slot * record_width(stride)]
         is_empty = True
         for i in range(2 * record_width(stride) if key >= 0 else 0):
@@ -335,14 +335,14 @@ cdef int clone_frequent(
     cdef int32_t* slots = table_sorted_slots(source, width, &n)
     try:
         for i in range(n):
-            key = slots[i] if source.keys == NULL else source.keys[slots[i]]
+            key = table_key(source, slots[i])
             universe = key + 1
             if is_frequent(key, scales, is_knot):
                 slots[n_kept] = slots[i]
                 n_kept += 1
         table_reserve(target, width, n_kept, universe)
         for i in range(n_kept):
-            key = slots[i] if source.keys == NULL else source.keys[slots[i]]
+            key = table_key(source, slots[i])
             slot = table_insert(target, width, key, universe)
             memcpy(
                 &target.records[<size_t> slot * width],

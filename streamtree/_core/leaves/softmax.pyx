@@ -10,7 +10,7 @@ from streamtree._core.leaves.additive cimport (
     free_model, make_parts, record_width, widen_tables,
 )
 from streamtree._core.store.tables cimport (
-    Table, table_count, table_insert, table_prefetch, table_reserve, table_thin,
+    Table, table_count, table_insert, table_key, table_prefetch, table_reserve, table_thin,
 )
 from streamtree._core.stream.encoding cimport KNOTS
 
@@ -279,7 +279,7 @@ cdef int copy_part(
     count += is_linear
     table_reserve(target, record_width(part.stride), count, universe)
     for slot in range(source.capacity):
-        key = slot if source.keys == NULL else source.keys[slot]
+        key = table_key(source, slot)
         record = &(<const float*> source.records)[slot * width]
         if key < 0 or not (is_linear and key == 0 or speaks_for(record, places, n)):
             continue
@@ -337,7 +337,7 @@ cdef int copy_difference(
         target, record_width(0), table_count(source, record_width(model.stride)), universe
     )
     for slot in range(source.capacity):
-        key = slot if source.keys == NULL else source.keys[slot]
+        key = table_key(source, slot)
         if key < 0:
             continue
         weight = <float> difference(

@@ -58,6 +58,11 @@ cdef inline int32_t table_find(const Table* table, int32_t key) noexcept nogil:
     return <int32_t> slot
 
 
+cdef inline int32_t table_key(const Table* table, int32_t slot) noexcept nogil:
+    """The key of a slot; -1 in an empty one of a hash table."""
+    return slot if table.keys == NULL else table.keys[slot]
+
+
 cdef inline Py_ssize_t table_locate(
     const Table* table, const int32_t* keys, Py_ssize_t n, int32_t* slots
 ) noexcept nogil:

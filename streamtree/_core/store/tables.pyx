@@ -84,7 +84,7 @@ cdef int rebuild(Table* table, int width, const Layout* layout) except -1 nogil:
     cdef int32_t slot, target, key
     table_allocate(&grown, width, layout.capacity, layout.is_dense)
     for slot in range(table.capacity):
-        key = slot if table.keys == NULL else table.keys[slot]
+        key = table_key(table, slot)
         if key < 0:
             continue
         if table.keys == NULL and is_zero(&table.records[<size_t> slot * width], width):
@@ -235,7 +235,7 @@ cdef void table_thin(
     keys = <int32_t*> (bits + before)
     targets = keys + before
     for slot in range(before):
-        keys[slot] = slot if table.keys == NULL else table.keys[slot]
+        keys[slot] = table_key(table, slot)
         if not is_zero(&table.records[<size_t> slot * width], width):
             number = worth(&table.records[<size_t> slot * width], width, keys[slot])
             memcpy(&bits[slot], &number, sizeof(float))
@@ -370,7 +370,7 @@ cdef int32_t* sorted_slots(
             if n_zeros == 0:
                 continue
             n_zeros -= 1
-        slots[i] = slot if table.keys == NULL else table.keys[slot]
+        slots[i] = table_key(table, slot)
         i += 1
     if table.keys != NULL:
         qsort(slots, count, sizeof(int32_t), compare_keys)

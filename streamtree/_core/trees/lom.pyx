@@ -18,7 +18,7 @@ from streamtree._core.store.memory cimport prefetch
 from streamtree._core.store.budget cimport counted_lines, give_back, may_grow
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
-    Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
+    Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert, table_key,
     table_prefetch, table_reserve, table_sorted_slots,
 )
 from streamtree._core.stream.inputs cimport add_absent, find_inputs
@@ -537,7 +537,7 @@ cdef class LomTree(Tree):
             table_reserve(&self.nodes[right].classes, CLASS_WIDTH, n_right, self.context.n_labels)
             for i in range(n):
                 record = &(<const ClassRecord*> table.records)[slots[i]]
-                label = slots[i] if table.keys == NULL else table.keys[slots[i]]
+                label = table_key(table, slots[i])
                 share = share_right(record, overall)
                 if share > 0.0:
                     self._vote(right, self._class_record(right, label), label, share * record.votes)
@@ -558,9 +558,7 @@ cdef class LomTree(Tree):
         cdef int32_t slot
         for slot in range(table.capacity):
             if records[slot].passage.trained > 0.0:
-                self._passage(
-                    node, slot if table.keys == NULL else table.keys[slot]
-                )[0] = records[slot].passage
+                self._passage(node, table_key(table, slot))[0] = records[slot].passage
         table_free(table)
         return 0
 
@@ -638,7 +636,7 @@ cdef class LomTree(Tree):
         out.shares[max(stats.majority, 0)] += 0.5 / total
         for slot in range(table.capacity):
             if records[slot].votes > 0.0:
-                label = slot if table.keys == NULL else table.keys[slot]
+                label = table_key(table, slot)
                 out.shares[label] += records[slot].votes / total
 
     cdef list top_shares(self, const Row* row, Scratch* scratch, Py_ssize_t count):
@@ -652,7 +650,7 @@ cdef class LomTree(Tree):
         shares = {majority: rest + 0.5 / total}
         for slot in range(table.capacity):
             if table.records[<size_t> slot * CLASS_WIDTH] > 0.0:
-                label = slot if table.keys == NULL else table.keys[slot]
+                label = table_key(table, slot)
                 shares[label] = (
                     shares.get(label, rest) + table.records[<size_t> slot * CLASS_WIDTH] / total
                 )

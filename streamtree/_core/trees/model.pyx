@@ -15,7 +15,7 @@ from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.budget cimport counted_room, counted_zeros, give_back, may_grow
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
-    Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
+    Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert, table_key,
     table_sorted_slots,
 )
 from streamtree._core.stream.context cimport Context
@@ -154,7 +154,7 @@ cdef class ModelTree(Tree):
         out.label = stats.majority
         for slot in range(classes.capacity if out.shares != NULL else 0):
             if classes.records[slot] > 0.0:
-                label = slot if classes.keys == NULL else classes.keys[slot]
+                label = table_key(classes, slot)
                 out.shares[label] += classes.records[slot] / total
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
@@ -257,7 +257,7 @@ cdef class ModelTree(Tree):
         try:
             for i in range(n):
                 votes = classes.records[slots[i]]
-                label = slots[i] if classes.keys == NULL else classes.keys[slots[i]]
+                label = table_key(classes, slots[i])
                 self._vote(left, label, (1.0 - share) * votes)
                 self._vote(right, label, share * votes)
         finally:

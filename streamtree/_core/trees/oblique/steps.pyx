@@ -24,7 +24,7 @@ from streamtree._core.store.budget cimport counted, give_back, has_room
 from streamtree._core.store.links cimport ROOT, turn
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.store.tables cimport (
-    table_bytes, table_clone, table_find, table_free, table_insert, table_sorted_slots,
+    table_bytes, table_clone, table_find, table_free, table_insert, table_key, table_sorted_slots,
 )
 from streamtree._core.stream.inputs cimport find_inputs, make_common_inputs, make_inputs
 from streamtree._core.stream.row cimport Example
@@ -456,7 +456,7 @@ cdef class ObliqueSteps(ObliqueNodes):
                 record = &split.moving.records[WIDTH * <Py_ssize_t> slots[i]]
                 if record[1] == 0.0:
                     continue
-                key = slots[i] if split.moving.keys == NULL else split.moving.keys[slots[i]]
+                key = table_key(&split.moving, slots[i])
                 if table_find(&split.weights, key) < 0 and not has_room(
                     2 * table_bytes(&split.weights, WIDTH)
                 ):
