@@ -58,7 +58,7 @@ cdef class Window:
     cdef int bind(self, Context context) except -1
     cdef void _follow_origins(self) noexcept nogil
     cdef int push(self, const Row* row, const Example* example) except -1 nogil
-    cdef int32_t full_capacity(self) noexcept nogil
+    cdef size_t _fixed_bytes(self, int64_t stride) noexcept nogil
     cdef int urgency(self, int64_t end, int32_t n) noexcept nogil
     cdef size_t _slot_bytes(self) noexcept nogil
     cdef int32_t most_slots(self, int32_t more_fields) noexcept nogil

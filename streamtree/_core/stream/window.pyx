@@ -61,6 +61,11 @@ cdef int64_t MOST_ENTRIES = 0x10000000000
 cdef double LEAST_WEIGHT = 1e-6
 
 
+cdef inline int32_t full_capacity(int32_t length) noexcept nogil:
+    """The slots of a full window: rows that a tree grows from stay while it grows."""
+    return length + (length + 3) // 4
+
+
 cdef inline void* laid(
     void* block, size_t size, int32_t capacity, int32_t room, bint moves
 ) except NULL nogil:
@@ -104,10 +109,13 @@ cdef class Window:
         return 0
 
     cdef size_t n_bytes(self) noexcept nogil:
-        return self.capacity * self._slot_bytes() + self.list_capacity * ENTRY_BYTES + (
-            self.stride * FIELD_BYTES
-            + (self._column_capacity + self._group_capacity) * sizeof(int32_t)
-        )
+        return self.capacity * self._slot_bytes() + self._fixed_bytes(self.stride)
+
+    cdef size_t _fixed_bytes(self, int64_t stride) noexcept nogil:
+        """What does not depend on the slots, with so many fields."""
+        return self.list_capacity * ENTRY_BYTES + stride * FIELD_BYTES + (
+            self._column_capacity + self._group_capacity
+        ) * sizeof(int32_t)
 
     cdef size_t _slot_bytes(self) noexcept nogil:
         """What a slot takes."""
@@ -126,23 +134,16 @@ cdef class Window:
         cdef int64_t twentieths = 20 * (self.size - end) // max(n, 1)
         return 1 << min(max(twentieths - 1, <int64_t> 0), <int64_t> 4)
 
-    cdef int32_t full_capacity(self) noexcept nogil:
-        """The slots of a full window: rows that a tree grows from stay while it grows."""
-        return self.length + (self.length + 3) // 4
-
     cdef int32_t most_slots(self, int32_t more_fields) noexcept nogil:
         """The slots for which there is room, with so many fields more; at most all."""
         cdef int64_t slots, stride = spacious(self.n_fields + more_fields)
-        cdef size_t fixed = self.list_capacity * ENTRY_BYTES + (
-            stride * FIELD_BYTES
-            + (self._column_capacity + self._group_capacity) * sizeof(int32_t)
-        )
+        cdef size_t fixed = self._fixed_bytes(stride)
         if self.most <= fixed:
             return 0
         slots = (self.most - fixed) // (
             self._slot_bytes() + (stride - self.stride) * sizeof(Cell)
         )
-        return <int32_t> min(slots, <int64_t> self.full_capacity())
+        return <int32_t> min(slots, <int64_t> full_capacity(self.length))
 
     cdef int64_t _most_entries(self) noexcept nogil:
         """How many entries of lists there may be."""
@@ -167,7 +168,7 @@ cdef class Window:
             self._follow_origins()
         if self.size == self.capacity:
             self._resize(max(self.capacity, min(
-                max(self.most_slots(0), <int32_t> LEAST_SLOTS), self.full_capacity(),
+                max(self.most_slots(0), <int32_t> LEAST_SLOTS), full_capacity(self.length),
                 2 * self.capacity if self.capacity else FIRST_SLOTS,
             )))
         if row.listed.top >= self.n_columns:
@@ -278,7 +279,7 @@ cdef class Window:
         """The first column of a row that is to become a field, -1 if there is none."""
         cdef Py_ssize_t i
         cdef int32_t column, found = -1
-        cdef bint costs_rows = self.most_slots(1) < self.full_capacity()
+        cdef bint costs_rows = self.most_slots(1) < full_capacity(self.length)
         for i in range(listed.n):
             column = listed.columns[i]
             if (
@@ -466,7 +467,7 @@ cdef class Window:
         cdef int32_t column, i
         cdef int64_t name, next_name, last_name = -1
         for i in range(FEW_FIELDS - self.n_fields):
-            if self.most_slots(i + 1) < self.full_capacity():
+            if self.most_slots(i + 1) < full_capacity(self.length):
                 break
             next_name = NO_NAME
             for column in range(first, size):
@@ -743,7 +744,7 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     check_counts(size, state["length"], capacity, lists, state["n_origins"])
     require(state["n_origins"] <= n_columns, "the origins of the window")
     require(state["length"] == length, "the length of the window")
-    require(capacity <= length + (length + 3) // 4, "the length of the window")
+    require(capacity <= full_capacity(length), "the length of the window")
     n = min(size, capacity)
     require(capacity > 0 or size == 0, "the slots")
     require(capacity <= max(FIRST_SLOTS, 2 * n), "the slots")
