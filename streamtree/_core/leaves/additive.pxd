@@ -51,6 +51,11 @@ cdef inline int record_width(int32_t stride) noexcept nogil:
     return (RATES * stride + 2) // 2
 
 
+cdef inline int32_t stride_for(int32_t n) noexcept nogil:
+    """Room for so many classes and a quarter more."""
+    return min((n + n // 4 + 3) // 4 * 4, MOST_CLASSES)
+
+
 # how a record of so many classes becomes one of more
 ctypedef void (*CopyRecord)(
     const float* record, int32_t stride, float* grown, int32_t wide

@@ -248,7 +248,7 @@ cdef int widen_tables(
     """Make room for so many classes and a quarter more; what is new in a record is zero."""
     cdef AdditiveModel wide
     memset(&wide, 0, sizeof(AdditiveModel))
-    wide.stride = min((n_classes + n_classes // 4 + 3) // 4 * 4, MOST_CLASSES)
+    wide.stride = stride_for(n_classes)
     with gil:
         try:
             copy_table(

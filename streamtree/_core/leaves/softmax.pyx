@@ -7,7 +7,7 @@ from libc.string cimport memset
 
 from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_table, clone_model, find_parts,
-    free_model, make_parts, record_width, widen_tables,
+    free_model, make_parts, record_width, stride_for, widen_tables,
 )
 from streamtree._core.store.tables cimport (
     Table, table_count, table_insert, table_key, table_prefetch, table_reserve, table_thin,
@@ -242,7 +242,7 @@ cdef int take_part(
 
     What speaks for none of them is left out.
     """
-    part.stride = min((n_labels + n_labels // 4 + 3) // 4 * 4, MOST_CLASSES)
+    part.stride = stride_for(n_labels)
     with gil:
         try:
             copy_part(&part.linear, part, &model.linear, model, places, n_labels, n_columns + 1)
