@@ -47,6 +47,13 @@ static inline void streamtree_sort_values(float *values, int32_t n)
     qsort(values, (size_t) n, sizeof(float), streamtree_compare_values);
 }
 
+/* A number with `low` on its left, or that one, and `high` on its right. */
+static inline float streamtree_between(float low, float high)
+{
+    const float middle = (float) (low + (high - low) / 2.0);
+    return middle < high ? middle : low;
+}
+
 /* The bin of a value: one more than there are cuts below it, 0 for what is missing. Of the
    STREAMTREE_BINS cuts those behind the first n are above all; no jump is random. */
 static inline int32_t streamtree_bin_of(float value, const float *cuts, int32_t n)

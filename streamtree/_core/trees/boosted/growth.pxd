@@ -46,6 +46,7 @@ cdef extern from "../../kernels/bins.h" nogil:
         float slope
         float weight
     void sort_values "streamtree_sort_values"(float* values, int32_t n)
+    float between "streamtree_between"(float low, float high)
     int32_t bin_of "streamtree_bin_of"(float value, const float* cuts, int32_t n_cuts)
     void gather "streamtree_gather"(
         const uint8_t* bins, int64_t stride, const int32_t* rows, int32_t n,

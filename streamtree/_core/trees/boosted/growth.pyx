@@ -328,11 +328,7 @@ cdef class BoostedGrowth:
         for i in range(1, n):
             since += 1
             if since >= least and self.sample[i] > self.sample[i - 1]:
-                cuts[column.n_cuts] = self.sample[i - 1] + (
-                    self.sample[i] - self.sample[i - 1]
-                ) / 2
-                if not cuts[column.n_cuts] < self.sample[i]:
-                    cuts[column.n_cuts] = self.sample[i - 1]
+                cuts[column.n_cuts] = between(self.sample[i - 1], self.sample[i])
                 column.n_cuts += 1
                 since = 0
         # above all that is there: what is missing against the rest

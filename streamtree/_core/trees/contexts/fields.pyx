@@ -26,6 +26,7 @@ from streamtree._core.store.state import check_counts, require
 cdef extern from "../../kernels/bins.h" nogil:
     int32_t bin_of "streamtree_bin_of"(float value, const float* cuts, int32_t n_cuts)
     void sort_values "streamtree_sort_values"(float* values, int32_t n)
+    float between "streamtree_between"(float low, float high)
 
 cdef enum:
     # rows that show which columns there are; a block of rows more shows where their bins end, then
@@ -92,9 +93,7 @@ cdef int32_t cut(const float* values, int32_t n, float* cuts) noexcept nogil:
         if since and (
             n_values <= MOST_EXACT or BINS * since >= n or BINS * same >= n
         ) and n_cuts < ROOM - 1:
-            cuts[n_cuts] = values[i - 1] + (values[i] - values[i - 1]) / 2
-            if not values[i - 1] <= cuts[n_cuts] < values[i]:
-                cuts[n_cuts] = values[i - 1]
+            cuts[n_cuts] = between(values[i - 1], values[i])
             n_cuts += 1
             since = 0
         since += same
