@@ -9,7 +9,7 @@ than that are compared by a sample of them.
 cimport cython
 from libc.math cimport INFINITY, ceil, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.rng cimport next_random
 from streamtree._core.splits.bounds cimport bound_of
@@ -364,11 +364,13 @@ cdef class Growth:
 
     cdef GrowthRecord _record(self) noexcept nogil:
         cdef const Test* best = &self.search.best
-        cdef GrowthRecord record = GrowthRecord(
-            self.first, self.end, self.next_row, self.credit, self.spent, self.random, 0,
-            self.appetite, 0.0, self.phase, self.search.label_capacity, self.at.node, 0, 0, 0, 0, 0,
-            0, 0, -1, 0.0, 0, 0, 0, self.stack_capacity,
-        )
+        cdef GrowthRecord record
+        memset(&record, 0, sizeof(GrowthRecord))
+        record.first, record.end, record.next_row = self.first, self.end, self.next_row
+        record.credit, record.spent, record.random = self.credit, self.spent, self.random
+        record.appetite, record.phase = self.appetite, self.phase
+        record.n_labels, record.stack_capacity = self.search.label_capacity, self.stack_capacity
+        record.node, record.column = self.at.node, -1
         if self.at.node < 0:
             return record
         record.node_begin, record.node_end = self.at.begin, self.at.end
