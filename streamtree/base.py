@@ -1219,6 +1219,11 @@ def check_integer(name: str, value: Any, *, at_least: int, at_most: int) -> int:
     return int(value)
 
 
+def check_seed(seed: Any) -> int:
+    """A seed as a number; without one 0."""
+    return 0 if seed is None else check_integer("seed", seed, at_least=0, at_most=2**64 - 1)
+
+
 def _shown(value: Any) -> str:
     """A number in an error."""
     try:

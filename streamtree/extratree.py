@@ -20,6 +20,7 @@ from streamtree.base import (
     check_integer,
     check_names,
     check_number,
+    check_seed,
     interval,
 )
 
@@ -59,9 +60,7 @@ class _ExtraTree(StreamTree):
 
     def _tree_maker(self) -> Callable[[], ExtraTree]:
         length = check_integer("window", self.window, at_least=100, at_most=10**8)
-        seed = 0
-        if self.seed is not None:
-            seed = check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
+        seed = check_seed(self.seed)
         return functools.partial(
             ExtraTree, has_numbers=self._has_numbers, seed=seed, stagger=seed * _GOLDEN % 1.0,
             window_length=length, **self._settings(self.__dict__),

@@ -23,6 +23,7 @@ from streamtree.base import (
     StreamRegressor,
     check_integer,
     check_names,
+    check_seed,
     interned,
     is_itself,
     parameter_names,
@@ -181,8 +182,7 @@ class _Forest(StreamModel):
     def _tree_maker(self) -> Callable[[], Any]:
         n_trees = check_integer("n_trees", self.n_trees, at_least=0, at_most=1000)
         window = check_integer("window", self.window, at_least=100, at_most=10**8)
-        if self.seed is not None:
-            check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
+        check_seed(self.seed)
         plan = self._plan()
         has_numbers = issubclass(self._kind, StreamRegressor)
         made_here: dict[str, Callable[[], Any]] = {

@@ -19,6 +19,7 @@ from streamtree.base import (
     check_integer,
     check_names,
     check_number,
+    check_seed,
 )
 
 __all__ = ["LOMTreeClassifier"]
@@ -254,8 +255,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         is_paper = check_choice("algorithm", self.algorithm, ("stream", "paper")) == "paper"
         loss = _LOSSES[check_choice("loss", self.loss, tuple(_LOSSES))]
         check_choice("leaf_model", self.leaf_model, ("majority", "model"))
-        if self.seed is not None:
-            check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
+        check_seed(self.seed)
         settings = self._settings(self.__dict__)
         of_whole = settings.pop("whole", {})
         of_leaves = of_whole.pop("leaves", {})

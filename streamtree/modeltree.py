@@ -13,9 +13,9 @@ from streamtree.base import (
     DEFAULT_BYTES,
     StreamTreeClassifier,
     check_choice,
-    check_integer,
     check_names,
     check_number,
+    check_seed,
 )
 
 __all__ = ["ModelTreeClassifier"]
@@ -129,8 +129,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
 
     def _tree_maker(self) -> Callable[[], ModelTree]:
         leaf_model = check_choice("leaf_model", self.leaf_model, ("adaptive", "softmax"))
-        if self.seed is not None:
-            check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
+        seed = check_seed(self.seed)
         settings = self._settings(self.__dict__)
         leaf_settings = settings.pop("leaves")
 
@@ -138,7 +137,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
             leaves = MixtureLeaves(
                 has_knots=leaf_model == "adaptive", has_rest=True, **leaf_settings
             )
-            return ModelTree(leaves, seed=self.seed or 0, **settings)
+            return ModelTree(leaves, seed=seed, **settings)
 
         return make_tree
 

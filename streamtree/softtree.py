@@ -19,6 +19,7 @@ from streamtree.base import (
     check_integer,
     check_names,
     check_number,
+    check_seed,
 )
 
 __all__ = ["SoftTreeClassifier", "SoftTreeRegressor"]
@@ -97,15 +98,14 @@ class _SoftTree(StreamTree):
             leaf = "constant" if is_paper else "linear"
         if update is None:
             update = "newest" if is_paper else "all"
-        if self.seed is not None:
-            check_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
+        seed = check_seed(self.seed)
         return functools.partial(
             SoftTree,
             is_regression=self._is_regression,
             is_paper=is_paper,
             is_linear=check_choice("leaf", leaf, ("linear", "constant")) == "linear",
             is_joint=check_choice("update", update, ("all", "newest")) == "all",
-            seed=0 if self.seed is None else int(self.seed),
+            seed=seed,
             **self._settings(self.__dict__),
         )
 
