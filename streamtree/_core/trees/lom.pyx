@@ -197,8 +197,7 @@ cdef class LomTree(Tree):
         inputs[0] = find_inputs(model, view, scratch)
         return limited(self.nodes[node].stats.bias + dot(model.records, inputs))
 
-    cdef ClassRecord* _class_record(self, int32_t node, int32_t label) except NULL nogil:
-        cdef Table* table = &self.nodes[node].classes
+    cdef ClassRecord* _class_record(self, Table* table, int32_t label) except NULL nogil:
         cdef int32_t slot = table_find(table, label)
         if slot < 0:
             slot = table_insert(table, CLASS_WIDTH, label, self.context.n_labels)
@@ -323,9 +322,8 @@ cdef class LomTree(Tree):
             prefetch(&self.nodes[link.left])
             prefetch(&self.nodes[link.right])
 
-    cdef void _vote(self, int32_t node, ClassRecord* record, int32_t label,
+    cdef void _vote(self, LomNode* stats, ClassRecord* record, int32_t label,
                     double weight) noexcept nogil:
-        cdef LomNode* stats = &self.nodes[node].stats
         record.votes += weight
         stats.votes += weight
         if record.votes >= stats.majority_votes:
@@ -338,8 +336,8 @@ cdef class LomTree(Tree):
         cdef LomNode* stats = &self.nodes[node].stats
         cdef ClassRecord* record
         cdef double before
-        record = self._class_record(node, example.label)
-        self._vote(node, record, example.label, example.weight)
+        record = self._class_record(&self.nodes[node].classes, example.label)
+        self._vote(stats, record, example.label, example.weight)
         if self.paper:
             if self._is_mixed(node) and self._split(node):
                 return False
@@ -479,44 +477,71 @@ cdef class LomTree(Tree):
         )
 
     cdef bint _find_children(self, int32_t node, int32_t* left, int32_t* right) except -1 nogil:
-        """Attach two children to a leaf, new or recycled ones; returns whether there are any."""
-        cdef int32_t smallest, sibling
+        """Find two nodes for a leaf to have as children, new ones or such as are to be recycled;
+        returns whether there are any."""
         if self._has_nodes(node):
             self._reserve(self.tree.size + 2)
             self.tree.reserve(self.tree.size + 2)
-            left[0] = self.tree.add(node)
-            right[0] = self.tree.add(node)
+            left[0], right[0] = self.tree.size, self.tree.size + 1
+            return True
+        left[0] = self._smallest_leaf()
+        if left[0] < 0 or not self._is_swap_worth(node, left[0]):
+            return False
+        right[0] = self.tree.links[left[0]].parent
+        return True
+
+    cdef int _attach(self, int32_t node, int32_t left, int32_t right) except -1 nogil:
+        """Make these the children of a leaf, which cannot fail; nothing is in them."""
+        cdef int32_t sibling
+        if left == self.tree.size:
+            self.tree.add(node)
+            self.tree.add(node)
             self.n_splits += 1
         else:
-            smallest = self._smallest_leaf()
-            if smallest < 0 or not self._is_swap_worth(node, smallest):
-                return False
-            left[0], right[0] = smallest, self.tree.links[smallest].parent
-            sibling = self.tree.sibling(smallest)
-            self.tree.detach(smallest)
-            self._forget_passages(right[0])
+            sibling = self.tree.sibling(left)
+            self.tree.detach(left)
+            self._forget_passages(right)
             self._update_smallest(sibling)
             self.n_swaps += 1
-        self._clear(left[0], self.nodes[node].stats.majority)
-        self._clear(right[0], self.nodes[node].stats.majority)
-        self.tree.attach(node, left[0], right[0])
-        return True
+        self._clear(left, -1)
+        self._clear(right, -1)
+        self.tree.attach(node, left, right)
+        return 0
 
     cdef bint _split(self, int32_t node) except -1 nogil:
         """Split a leaf; returns whether it got children."""
         cdef int32_t left, right
+        cdef Node heirs[2]
         if not self._find_children(node, &left, &right):
             return False
-        if self.paper:
-            self.nodes[left].stats.size = floor(0.5 * self.nodes[node].stats.size)
-            self.nodes[right].stats.size = self.nodes[node].stats.size - self.nodes[left].stats.size
-        else:
-            self._bequeath(node, left, right)
-        self._hand_over_passages(node)
+        self._bequeath(node, heirs)
+        self._attach(node, left, right)
+        self.nodes[left], self.nodes[right] = heirs[0], heirs[1]
         self._update_smallest(left)
+        self._hand_over_passages(node)
         return True
 
-    cdef int _bequeath(self, int32_t node, int32_t left, int32_t right) except -1 nogil:
+    cdef int _bequeath(self, int32_t node, Node* heirs) except -1 nogil:
+        """Make what the children of a leaf are to be, or nothing where there is no memory."""
+        cdef LomNode* stats = &self.nodes[node].stats
+        cdef bint is_done = False
+        memset(heirs, 0, 2 * sizeof(Node))
+        heirs[0].stats.majority = heirs[1].stats.majority = stats.majority
+        heirs[0].stats.next_test = heirs[1].stats.next_test = self.grace_period
+        if self.paper:
+            heirs[0].stats.size = floor(0.5 * stats.size)
+            heirs[1].stats.size = stats.size - heirs[0].stats.size
+            return 0
+        try:
+            self._share_votes(node, &heirs[0], &heirs[1])
+            is_done = True
+        finally:
+            if not is_done:
+                table_free(&heirs[0].classes)
+                table_free(&heirs[1].classes)
+        return 0
+
+    cdef int _share_votes(self, int32_t node, Node* left, Node* right) except -1 nogil:
         """Hand a leaf's votes to its children, each class by the share that went each way.
 
         A class that the leaf inherited and has not met since goes whole to the side of the most
@@ -524,6 +549,7 @@ cdef class LomTree(Tree):
         """
         cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* record
+        cdef ClassRecord* heir
         cdef int32_t label
         cdef double share, overall = self.nodes[node].stats.right / self.nodes[node].stats.trained
         cdef Py_ssize_t i, n, n_left = 0, n_right = 0
@@ -533,22 +559,21 @@ cdef class LomTree(Tree):
                 share = share_right(&(<const ClassRecord*> table.records)[slots[i]], overall)
                 n_left += share < 1.0
                 n_right += share > 0.0
-            table_reserve(&self.nodes[left].classes, CLASS_WIDTH, n_left, self.context.n_labels)
-            table_reserve(&self.nodes[right].classes, CLASS_WIDTH, n_right, self.context.n_labels)
+            table_reserve(&left.classes, CLASS_WIDTH, n_left, self.context.n_labels)
+            table_reserve(&right.classes, CLASS_WIDTH, n_right, self.context.n_labels)
             for i in range(n):
                 record = &(<const ClassRecord*> table.records)[slots[i]]
                 label = table_key(table, slots[i])
                 share = share_right(record, overall)
                 if share > 0.0:
-                    self._vote(right, self._class_record(right, label), label, share * record.votes)
+                    heir = self._class_record(&right.classes, label)
+                    self._vote(&right.stats, heir, label, share * record.votes)
                 if share < 1.0:
-                    self._vote(
-                        left, self._class_record(left, label), label, (1.0 - share) * record.votes
-                    )
+                    heir = self._class_record(&left.classes, label)
+                    self._vote(&left.stats, heir, label, (1.0 - share) * record.votes)
         finally:
             free(slots)
-        self.nodes[left].stats.size = self.nodes[left].stats.votes
-        self.nodes[right].stats.size = self.nodes[right].stats.votes
+        left.stats.size, right.stats.size = left.stats.votes, right.stats.votes
         return 0
 
     cdef int _hand_over_passages(self, int32_t node) except -1 nogil:
