@@ -11,14 +11,13 @@ from typing import Any, Generic, TypeVar, Unpack
 import numpy as np
 
 from streamtree.base import (
-    StreamClassifier,
     StreamModel,
     check_integer,
 )
-from streamtree.batches import Batch, label_array, take_rows
+from streamtree.batches import Batch, take_rows
 from streamtree.distributed.crew import Job, Options
 from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
-from streamtree.distributed.shape import Shape, as_rows, check_model, repeatable
+from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model, repeatable
 from streamtree.distributed.shelf import Shelf
 from streamtree.distributed.worker import Worker
 from streamtree.serialization import from_bytes, to_bytes
@@ -278,6 +277,4 @@ class KeyedModels(Shape, Generic[Model]):
             for answer in part:
                 answers[listed[at]] = answer
                 at += 1
-        if isinstance(self._prototype, StreamClassifier):
-            return label_array(answers)
-        return np.array(answers, dtype=np.float64)
+        return as_answers(answers, self._prototype)

@@ -10,7 +10,7 @@ import numpy as np
 from streamtree.base import StreamClassifier, StreamModel, check_integer
 from streamtree.batches import Batch, label_array, take_rows
 from streamtree.distributed.crew import Job, Options, forget_results
-from streamtree.distributed.shape import Shape, as_rows, check_model, repeatable
+from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model, repeatable
 from streamtree.distributed.worker import ModelWorker
 from streamtree.merging import FIXED, merge_states
 from streamtree.modelpool import ModelPool, mean_shares
@@ -201,12 +201,7 @@ class DataParallel(Shape, Generic[Model]):
             # the rows of one worker after those of the other, or all rows of each
             for part, _ in self._crew.said(jobs)[: None if is_shared_out else 1]:
                 answers += np.asarray(part).tolist()
-        return self._as_output(answers)
-
-    def _as_output(self, answers: list[Any]) -> Any:
-        if isinstance(self._like, StreamClassifier):
-            return label_array(answers)
-        return np.array(answers, dtype=np.float64)
+        return as_answers(answers, self._like)
 
     # ------------------------------------------------------------------------------ merging
 
@@ -285,7 +280,7 @@ class DataParallel(Shape, Generic[Model]):
         said = self._crew.ask("predict", [take_rows(X, own) for own in rows])
         for i, part in enumerate(said[:n_workers]):
             answers[i::n_workers] = np.asarray(part).tolist()
-        return self._as_output(answers)
+        return as_answers(answers, self._like)
 
     def _pooled(self, X: Any) -> Any:
         """The mean of what all shards say of rows, those of them that have learned anything."""

@@ -9,13 +9,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamtree.base import StreamModel, StreamMultiTargetRegressor, of_ours
-from streamtree.batches import label_list
+from streamtree.base import StreamClassifier, StreamModel, StreamMultiTargetRegressor, of_ours
+from streamtree.batches import label_array, label_list
 from streamtree.distributed.crew import Crew, Options
 from streamtree.distributed.worker import Worker
 from streamtree.modelfile import encoded
 
-__all__ = ["Shape", "as_rows", "check_model", "repeatable"]
+__all__ = ["Shape", "as_answers", "as_rows", "check_model", "repeatable"]
 
 
 class Shape(abc.ABC):
@@ -125,6 +125,13 @@ def as_rows(y: Any, n_rows: int, model: StreamModel) -> Any:
     array = np.empty(n_rows, dtype=object)
     array[:] = label_list(y, n_rows)
     return array
+
+
+def as_answers(said: list[Any], model: StreamModel) -> Any:
+    """What was said row by row, as a model of this kind gives it for many rows."""
+    if isinstance(model, StreamClassifier):
+        return label_array(said)
+    return np.array(said, dtype=np.float64)
 
 
 def repeatable(values: Any) -> Any:
