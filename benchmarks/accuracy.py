@@ -53,7 +53,7 @@ def chosen(patterns: Sequence[str]) -> list[Contestant]:
     found = [
         contestant for contestant in CONTESTANTS.values()
         if not patterns or any(_names(pattern, contestant) for pattern in patterns)
-    ]  # fmt: skip
+    ]
     return sorted(found, key=lambda contestant: contestant.cost)
 
 
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> None:
     sets = [
         name for name in everything
         if not options.sets or any(fnmatchcase(name, pattern) for pattern in options.sets)
-    ]  # fmt: skip
+    ]
     todo = tasks(contestants, sets, options.budget)
     if options.missing:
         there = read(options.results)
@@ -170,7 +170,7 @@ def learners_for(name: str) -> list[str]:
     return [
         one.name for one in CONTESTANTS.values()
         if one.group == "ours" and one.classifies == classifies
-    ]  # fmt: skip
+    ]
 
 
 SECTIONS: dict[str, Callable[[argparse.Namespace], None]] = {
@@ -191,7 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--budget", type=float, default=BUDGET, metavar="SECONDS",
         help=f"of a peer on a set ({BUDGET:.0f}; trees have twice, forests half as many)",
-    )  # fmt: skip
+    )
     parser.add_argument("--missing", action="store_true", help="only what the table lacks")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
     options = parser.parse_args(arguments)

@@ -53,7 +53,7 @@ def main() -> None:
                 [sys.executable, "-P", "-m", "streamtree", "evaluate", str(path), "--target", "y",
                  "--model", given.model, "--json", "--quiet"],
                 capture_output=True, text=True, check=True,
-            )  # fmt: skip
+            )
             seconds = processor_seconds() - before
             (said,) = json.loads(done.stdout)["models"]
             print(

@@ -40,7 +40,7 @@ DEFAULTS = (
     "ModelTreeClassifier", "SoftTreeClassifier", "SelfTerminatingTreeClassifier",
     "NonGreedyTreeClassifier", "SoftTreeRegressor", "SelfTerminatingTreeRegressor",
     "NonGreedyTreeRegressor",
-)  # fmt: skip
+)
 # by label: the learner of this version and its parameters, which both versions must have
 LEARNERS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in DEFAULTS},
@@ -67,7 +67,7 @@ class Version:
         self._process = subprocess.Popen(
             [python, str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={name: value for name, value in os.environ.items() if name not in drop},
-        )  # fmt: skip
+        )
         self.name: str = self.answer()
 
     def ask(self, task: dict[str, Any]) -> None:
@@ -96,7 +96,7 @@ def matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
     return [
         name for name in names
         if not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
-    ]  # fmt: skip
+    ]
 
 
 def tasks(sets: Sequence[str], options: argparse.Namespace) -> list[tuple[str, dict[str, Any]]]:
@@ -133,7 +133,7 @@ def accuracy(report: Report, ours: Version, other: Version, options: argparse.Na
              "same" if a["digest"] == b["digest"] else ""]
             for name, label, a, b in found
         ],
-    )  # fmt: skip
+    )
 
 
 def speed(report: Report, ours: Version, other: Version, options: argparse.Namespace) -> None:

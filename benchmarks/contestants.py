@@ -144,7 +144,7 @@ def _batch(name: str, make: Callable[[Stream], Any], module: str) -> list[Contes
             partial(TrainedAgain, make), 4, module,
         )
         for classifies in (True, False)
-    ]  # fmt: skip
+    ]
 
 
 CONTESTANTS: dict[str, Contestant] = {
@@ -192,4 +192,4 @@ CONTESTANTS: dict[str, Contestant] = {
         _river("river AMFRegressor(10)", "forest", cost=4),
         _river("river ARFRegressor(10)", "forest", cost=4),
     ]
-}  # fmt: skip
+}

@@ -16,7 +16,7 @@ from scipy import sparse
 
 __all__ = [
     "Data", "as_dicts", "blobs", "load", "noisy_halfspace", "rare_class", "stream_order", "visits",
-]  # fmt: skip
+]
 
 FOLDER_VARIABLE = "STREAMTREE_DATA"
 DEFAULT_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -51,12 +51,12 @@ ACCURACY = {
     "kr_vs_kp": 0.977, "sick": 0.976, "connect4_2class": 0.819, "nycflights13_dest": 0.975,
     "spambase": 0.932, "car": 0.948, "adult_train32k": 0.843, "poker_train25k": 0.538,
     "elec2": 0.892,
-}  # fmt: skip
+}
 THIRTY = {"letter": 0.888, "covtype_kaggle15k": 0.81}
 NUMBERS = {
     "bike_sharing_hour": 0.895, "concrete": 0.81, "winequality_white": 0.42, "cpu_act": 0.96,
     "cal_housing": 0.73, "elevators": 0.76, "kin8nm": 0.63,
-}  # fmt: skip
+}
 COVERED = [*NUMBERS, "abalone", "airfoil", "puma8NH"]
 LEVEL = 0.9
 SLACK = 0.0005
@@ -77,7 +77,7 @@ def trees(n: int, numbers: bool = False, max_bytes: int | None = None, seed: int
             has_numbers=numbers, seed=seed + i, strength=1.0, stagger=i / n, window=window
         )
         for i in range(n)
-    ]  # fmt: skip
+    ]
     tree = ExtraTrees(members, window=window, has_numbers=numbers)
     model: Any = ExtraTreeRegressor() if numbers else ExtraTreeClassifier()
     model._core = (Regressor if numbers else Classifier)(tree, max_bytes=max_bytes)
@@ -135,7 +135,7 @@ def numbers(run: Run) -> None:
     for name, goal in NUMBERS.items():
         X, y = first_rows(name)
         found = float(np.mean([explained_by(trees(N_TREES, numbers=True, seed=seed), X, y)
-                               for seed in SEEDS]))  # fmt: skip
+                               for seed in SEEDS]))
         rows.append((name, f"{found:.4f}", goal, f"{found - goal:+.4f}"))
         run.report.goal(f"{name}: {goal}", f"{found:.4f}", found >= goal - SLACK)
     run.report.table(["set", "R2", "goal", "difference"], rows)
@@ -176,7 +176,7 @@ def _peer_times(stream: Stream) -> dict[str, float | None]:
     amf = ByDicts(forest.AMFClassifier(n_estimators=N_TREES, seed=1), stream)
     found: dict[str, float | None] = {
         "river AMF": 1e6 * amf.block(0, len(stream))[1] / len(stream), "MOA ARF": None,
-    }  # fmt: skip
+    }
     if why_absent("capymoa.classifier") is None:
         arf = MoaClassifier(with_ensemble(MOA_FORESTS["ARF"], N_TREES), stream)
         found["MOA ARF"] = 1e6 * arf.block(0, len(stream))[1] / len(stream)
@@ -193,7 +193,7 @@ def speed(run: Run) -> None:
         peers = _peer_times(of_numbers(name, X[:PEER_ROWS], y[:PEER_ROWS]))
         rows.append((name, X.shape[1], short(ours), *[
             "-" if each is None else f"{each / N_TREES / ours:.0f}x" for each in peers.values()
-        ]))  # fmt: skip
+        ]))
         run.report.goal(f"{name}: {goal} us a row and tree", short(ours), ours <= goal)
     run.report.table(["set", "columns", "us a row and tree", "river AMF", "MOA ARF"], rows)
 
@@ -240,11 +240,11 @@ def steady(run: Run) -> None:
         ratio, place = worst_ratio(np.concatenate([[np.median(times)], times[1:]]))
         table.append((
             name, short(np.median(times) / 1e3), f"{ratio:.1f}x", place, f"{times[0] / 1e3:.0f}"
-        ))  # fmt: skip
+        ))
         run.report.goal(
             f"{name}: at most {STEADY_RATIO:g} times the median", f"{ratio:.1f}x",
             ratio <= STEADY_RATIO,
-        )  # fmt: skip
+        )
     run.report.table(["", "median us", "slowest", "in the rows from", "first call, us"], table)
 
 
@@ -265,7 +265,7 @@ def noise(run: Run) -> None:
     run.report.goal(
         f"log loss at most {NOISE_LOSS} above the class frequencies'", f"{excess:.4f}",
         excess <= NOISE_LOSS,
-    )  # fmt: skip
+    )
 
 
 def resident() -> int:
@@ -307,15 +307,15 @@ def budget(run: Run) -> None:
         ["bound", "accuracy", "held at most, MB", "process grew by, MB"],
         [(name, f"{found[0]:.4f}", megabytes(found[1]), megabytes(found[2]))
          for name, found in (("10 MB", bounded), ("none", free))],
-    )  # fmt: skip
+    )
     run.report.goal(
         f"never above {megabytes(BUDGET_BYTES)} MB", megabytes(max(bounded[1:])),
         max(bounded[1:]) <= BUDGET_BYTES,
-    )  # fmt: skip
+    )
     run.report.goal(
         f"at most {BUDGET_LOSS:.1%} below unbounded trees", f"{free[0] - bounded[0]:+.4f}",
         bounded[0] >= free[0] - BUDGET_LOSS,
-    )  # fmt: skip
+    )
 
 
 SECTIONS = {

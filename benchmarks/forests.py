@@ -43,7 +43,7 @@ ROWS = 12_000
 
 RIVALS = (
     *(f"MOA {name}(10)" for name in MOA_FORESTS), "river AMF(10)", "river ARF(10)",
-)  # fmt: skip
+)
 LARGE_RIVALS = tuple(f"MOA {name}(100)" for name in MOA_FORESTS)
 
 # by set: the accuracy to reach over all rows, of the last ones over the first 30,000
@@ -55,13 +55,13 @@ FLOORS = {
     "spambase": 0.938, "optdigits": 0.968, "splice": 0.947, "waveform5000": 0.855,
     "adult_train32k": 0.854, "connect4_2class": 0.84, "car": 0.943, "moving_squares": 0.95,
     "covtype100k": 0.90, "airlines": 0.735, "agrawal": 0.999,
-}  # fmt: skip
+}
 R2_FLOORS = {
     "bike_sharing_hour": 0.91, "cal_housing": 0.752, "concrete": 0.812,
     "winequality_white": 0.42, "kin8nm": 0.735, "elevators": 0.866, "cpu_act": 0.96, "mv": 0.997,
     "diamonds": 0.97, "kings_county": 0.847, "abalone": 0.518, "puma8NH": 0.648,
     "ailerons": 0.83, "2dplanes": 0.942, "pol": 0.968,
-}  # fmt: skip
+}
 # sets of which the floors are about so many rows
 FIRST_ROWS = dict.fromkeys(("moving_squares", "covtype100k", "airlines", "agrawal"), 30_000)
 R2_ROWS = 20_000
@@ -118,7 +118,7 @@ def _of_group(table: Standings, ours: str, group: str) -> list[str]:
     return [
         one for one in table.learners if CONTESTANTS[one].group == group
         and not one.startswith("Forest") and one != ours
-    ]  # fmt: skip
+    ]
 
 
 def _batches(report: Report, table: Standings, ours: str) -> None:
@@ -129,7 +129,7 @@ def _batches(report: Report, table: Standings, ours: str) -> None:
             for name, results in table.by_set.items()
             if rival in results and results[rival].rows >= min(ROWS, results[rival].of)
             and not results[ours].failure and not results[rival].failure
-        }  # fmt: skip
+        }
         if not leads:
             report.goal(f"beside {rival}", "-", None)
             continue
@@ -193,7 +193,7 @@ def standings(report: Report, options: argparse.Namespace) -> None:
     _ahead(
         report, labels, CLASSIFIER, _of_group(labels, CLASSIFIER, "ours"),
         "not behind our best tree by more than .003", 35 / 39, least=-0.003,
-    )  # fmt: skip
+    )
     _batches(report, labels, CLASSIFIER)
     _floors(report, labels, CLASSIFIER, FLOORS, lambda name: FIRST_ROWS.get(name, 10**9))
     _costs(report, labels)
@@ -202,7 +202,7 @@ def standings(report: Report, options: argparse.Namespace) -> None:
     _ahead(
         report, numbers, REGRESSOR, _of_group(numbers, REGRESSOR, "ours"),
         "not behind the best member by more than .005", 18 / 20, least=-0.005,
-    )  # fmt: skip
+    )
     peers = [one for one in numbers.learners if CONTESTANTS[one].group in ("tree", "forest")]
     _ahead(report, numbers, REGRESSOR, peers, "ahead of the best peer", 18 / 20)
     _batches(report, numbers, REGRESSOR)
@@ -394,7 +394,7 @@ def series(report: Report, options: argparse.Namespace) -> None:
         without: partial(ForestRegressor, members=tuple(
             name for name in ForestRegressor._defaults if name != "last_targets"
         )),
-    }  # fmt: skip
+    }
     makers: dict[str, Callable[[], Any]] = {
         **forests,
         "light": partial(ForestRegressor, members=LIGHT[ForestRegressor][1]),
@@ -433,7 +433,7 @@ def names(report: Report, options: argparse.Namespace) -> None:
         said = ForestRegressor(nominal_attributes=columns).test_then_learn_many(X, y)
         lines.append([
             kind, f"{np.mean(told[late] == labels[late]):.4f}", f"{_r2(said[late], y[late]):.4f}",
-        ])  # fmt: skip
+        ])
     report.begin("names", "3,000 users and 500 shops, later half of 40,000 rows")
     report.table(
         ["names are", "accuracy", "R2"], [*lines, ["at best", f"{best[0]:.4f}", f"{best[1]:.4f}"]]
@@ -466,7 +466,7 @@ def threads(report: Report, options: argparse.Namespace) -> None:
             alone, both = 1e6 / (rows - WARM_ROWS) * np.min([
                 [seconds_to_learn(stream, rows, n_jobs, rests) for n_jobs in (1, 2)]
                 for _ in range(TURNS)
-            ], axis=0)  # fmt: skip
+            ], axis=0)
             ratios.append(alone / both)
             lines.append([name, members, short(alone), short(both), f"{ratios[-1]:.2f}"])
         report.table(columns, lines)

@@ -32,13 +32,13 @@ ACCURACY_FLOORS = {
     "covtype_kaggle15k": (0.70, 0.666), "segment": (0.90, 0.799),
     "nycflights13_delay": (0.67, 0.631), "page_blocks": (0.945, 0.935),
     "waveform5000": (0.845, 0.799), "kdd99_10pct": (0.998, 0.996),
-}  # fmt: skip
+}
 # by set: the best R2 of a single peer, as measured once; None where it was not
 R2_TO_BEAT = {
     "cal_housing": 0.542, "bike_sharing_hour": 0.609, "ailerons": 0.649, "elevators": 0.621,
     "kin8nm": 0.417, "puma8NH": 0.557, "abalone": 0.343, "mv": 0.927, "autompg": None,
     "cpu_act": None,
-}  # fmt: skip
+}
 R2_WINS = 8
 
 
@@ -88,7 +88,7 @@ class Standings:
     def median(self, learner: str, what: str) -> float | None:
         """Of the microseconds or bytes of a learner over its sets."""
         values = [getattr(of_set[learner], what) for of_set in self.by_set.values()
-                  if learner in of_set and not of_set[learner].failure]  # fmt: skip
+                  if learner in of_set and not of_set[learner].failure]
         known = [value for value in values if value is not None]
         return statistics.median(known) if known else None
 
@@ -159,7 +159,7 @@ def short_name(learner: str) -> str:
     for long, brief in (
         ("Classifier", ""), ("Regressor", ""), ("regressor", ""), ("SelfTerminating", "SelfT."),
         ("HoeffdingAdaptiveTree", "HAT"), ("HoeffdingTree", "HT"), ("regression", ""),
-    ):  # fmt: skip
+    ):
         learner = learner.replace(long, brief)
     return learner.strip()
 
@@ -172,7 +172,7 @@ def _summary(report: Report, standings: Standings, ours: str) -> None:
         duels = [
             _lost(results[learner], results[ours])
             for results in standings.by_set.values() if learner in results and ours in results
-        ]  # fmt: skip
+        ]
         results = [of_set[learner] for of_set in standings.by_set.values() if learner in of_set]
         microseconds = standings.median(learner, "microseconds")
         size = standings.median(learner, "bytes")
@@ -190,7 +190,7 @@ def _summary(report: Report, standings: Standings, ours: str) -> None:
         ["learner", "mean rank", "sets", "stopped", "failed", f"lost to {short_name(ours)}",
          "median us", "median kB"],
         rows,
-    )  # fmt: skip
+    )
 
 
 def _opens(
@@ -243,7 +243,7 @@ def _best_tree(report: Report, standings: Standings, ours: str) -> None:
         rows.append(
             [name, f"{100 * score:.2f}", f"{100 * theirs:.2f}", f"{100 * (score - theirs):+.2f}",
              rival, n_trees, "" if wins[-1] else "behind"]
-        )  # fmt: skip
+        )
     header = ["set", "ours", "tree", "lead", "strongest single tree", "trees run", ""]
     rows.sort(key=lambda row: float(row[3]))
     report.table(header, rows)
@@ -264,7 +264,7 @@ def regression(report: Report, table: Table, ours: str = REGRESSOR) -> None:
     singles = [
         learner for learner in standings.learners
         if CONTESTANTS[learner].group not in ("ours", "forest", "batch")
-    ]  # fmt: skip
+    ]
     rows, wins = [], 0
     for name, earlier in R2_TO_BEAT.items():
         found = strongest(standings.by_set.get(name, {}), ours, singles)
@@ -276,12 +276,12 @@ def regression(report: Report, table: Table, ours: str = REGRESSOR) -> None:
         rows.append(
             [name, f"{score:.3f}", f"{theirs:.3f}", rival,
              "-" if earlier is None else f"{earlier:.3f}", "" if won else "behind"]
-        )  # fmt: skip
+        )
     report.table(["set", "ours", "peer", "strongest single peer", "earlier", ""], rows)
     report.goal(
         f"R2 above the best single peer's, here and earlier, on {R2_WINS} of {len(R2_TO_BEAT)}",
         f"{wins} of {len(rows)}", wins >= R2_WINS if len(rows) == len(R2_TO_BEAT) else None,
-    )  # fmt: skip
+    )
     worst, name = min((results[ours].score, name) for name, results in standings.by_set.items()
-                      if ours in results)  # fmt: skip
+                      if ours in results)
     report.goal("R2 above 0 everywhere", f"lowest {worst:.3f} ({name})", worst > 0)

@@ -182,4 +182,4 @@ def prequential(learner: Learner, stream: Stream, budget: float = math.inf) -> R
     return Result(
         rows=start, of=len(stream), score=score.value, microseconds=1e6 * seconds / start,
         bytes=memory_of(learner), curve=tuple(curve),
-    )  # fmt: skip
+    )

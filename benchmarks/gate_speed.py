@@ -26,7 +26,7 @@ REDUCTIONS = ("log_multi", "oaa", "recall_tree")
 AT_LEAST = {
     ("arrays", RIVER): 100.0, ("dicts", RIVER): 40.0, ("arrays", MOA): 10.0,
     **{("whole array, learn only", f"VW {reduction}"): 1.0 for reduction in REDUCTIONS},
-}  # fmt: skip
+}
 
 
 def generated(n: int = 50_000) -> Stream:
@@ -103,7 +103,7 @@ def speed(
             job: [s / n_rows(source, job) for s in phases["all"]] for job, phases in times.items()
         }
         table += [[name, job, spread_text(Spread.of(of_job), 1e6)]
-                  for job, of_job in seconds.items()]  # fmt: skip
+                  for job, of_job in seconds.items()]
         for (way, peer), at_least in AT_LEAST.items():
             ratio = ratios(seconds[peer], seconds[way]) if peer in seconds else None
             goals.append((name, way, peer, ratio, at_least))
@@ -111,7 +111,7 @@ def speed(
     for name, way, peer, ratio, at_least in goals:
         report.speed_goal(f"{name}: {way} against {peer}", ratio, at_least)
     known = {(way, peer): [ratio.median for _, w, p, ratio, _ in goals if (w, p) == (way, peer)
-                           and ratio is not None] for way, peer in AT_LEAST}  # fmt: skip
+                           and ratio is not None] for way, peer in AT_LEAST}
     for (way, peer), medians in known.items():
         if medians:
             report.note(f"{way} against {peer}: {short(min(medians))}x to {short(max(medians))}x")

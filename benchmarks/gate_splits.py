@@ -103,14 +103,14 @@ def splits(report: Report, make: Callable[[], Any], names: Sequence[str] = ()) -
             table.append(
                 [split.name, type(model).__name__, passes, f"{errors[passes][0]:.2%}",
                  f"{errors[passes][1]:.2f}", megabytes(memory_of(model))]
-            )  # fmt: skip
+            )
             for reduction in split.reductions:
                 if f"VW {reduction}" not in absent:
                     error, microseconds = vw_error(data, reduction, passes)
                     table.append(
                         [split.name, f"VW {reduction}", passes, f"{error:.2%}",
                          f"{microseconds:.2f}", "-"]
-                    )  # fmt: skip
+                    )
         goals += [(split, passes, goal, *errors[passes]) for passes, goal in split.goals]
     report.table(["set", "learner", "passes", "test error", "us per row", "MB"], table)
     for split, passes, goal, error, _ in goals:
@@ -120,4 +120,4 @@ def splits(report: Report, make: Callable[[], Any], names: Sequence[str] = ()) -
             report.goal(
                 f"{split.name}, passes {passes}: <= {split.microseconds:g} us per row",
                 f"{microseconds:.2f}", microseconds <= split.microseconds,
-            )  # fmt: skip
+            )

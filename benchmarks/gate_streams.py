@@ -30,12 +30,12 @@ CLASSES = (
     "page_blocks", "pendigits", "phishing", "poker_train25k", "powersupply", "segment",
     "sick", "skin_segmentation", "spam_stream", "spambase", "splice", "titanic", "twonorm",
     "waveform21", "waveform5000", "yeast",
-)  # fmt: skip
+)
 NUMBERS = (
     "2dplanes", "abalone", "ailerons", "airfoil", "autompg", "bank8FM", "bike_sharing_hour",
     "cal_housing", "concrete", "cpu_act", "delta_ailerons", "diamonds", "elevators",
     "kin8nm", "kings_county", "mv", "pol", "puma8NH", "winequality_white",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -57,7 +57,7 @@ NAPKINXC = {
         "model": "oplt", "tree_type": "onlineRandom", "tree_structure": None,
         "optimizer": "adagrad", "epochs": 1,
     },
-}  # fmt: skip
+}
 # A set without a test part of its own is cut here.
 TRAIN_SHARE = 0.75
 HEADER = ["learner", "learn us", "predict us", "test error", "MB", "leaves", "height"]
@@ -294,7 +294,7 @@ def arrivals(run: Run) -> None:
     model = LOMTreeClassifier()
     for name, order in (
         ("as they arrive", np.arange(n)), ("shuffled, one more", shuffled), ("shuffled", shuffled),
-    ):  # fmt: skip
+    ):
         if name == "shuffled":
             model = LOMTreeClassifier()
         taken, _ = seconds(partial(model.learn_many, X[order], y[order]))

@@ -99,7 +99,7 @@ def flooded(x: dict[str, Any], i: int, flood: str, rng: np.random.Generator) -> 
     if flood == "timestamps":
         minute = i // 3
         return {**x, "time": f"2026-01-01 {minute // 1440:05d}d {minute // 60 % 24:02d}:"
-                             f"{minute % 60:02d}"}  # fmt: skip
+                             f"{minute % 60:02d}"}
     return x
 
 
@@ -155,7 +155,7 @@ def measure(name: str, max_bytes: int | None, flood: str, mixes: bool, rows: int
     # predictions are timed in the second half only: the rows just before and the last ones differ
     half = len(times) // 2
     early, late = (sorted(part)[len(part) // 2] for part in (
-        times[half:half + fifth], times[-fifth:]))  # fmt: skip
+        times[half:half + fifth], times[-fifth:]))
     grown = PAGE_KB * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     return Outcome(grown, (early, late), score, sys.getsizeof(model), refused)
 
@@ -176,7 +176,7 @@ def judge(report: Report, task: tuple[Any, ...], flood: Outcome, calm: Outcome) 
     allowed = int(SHARE_ABOVE * budget) + BYTES_ABOVE
     label = f"{name} {budget // 10**6} MB {kind}"
     report.goal(f"{label}: peak <= {allowed / 1e6:.1f} MB", f"{flood.grown / 1e6:.1f} MB",
-                flood.grown <= allowed)  # fmt: skip
+                flood.grown <= allowed)
     report.goal(f"{label}: time a row flat", f"{late / early:.2f}x", late <= SLOWER * early)
     lost = calm.score - flood.score
     report.goal(f"{label}: score within {SCORE_LOST}", f"{-lost:+.3f}", lost <= SCORE_LOST)
@@ -184,7 +184,7 @@ def judge(report: Report, task: tuple[Any, ...], flood: Outcome, calm: Outcome) 
         name, str(budget // 10**6), kind, f"{flood.grown / 1e6:.1f}",
         f"{flood.reported / 1e6:.1f}", f"{early:.0f}", f"{late:.0f}", f"{flood.score:.3f}",
         f"{calm.score:.3f}", str(flood.refused),
-    ]  # fmt: skip
+    ]
 
 
 def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -228,7 +228,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         is_grid = task[2] == "nodes"
         calm = outcomes[task[0], None if is_grid else task[1], "nodes" if is_grid else "strings",
-                        False, task[4]]  # fmt: skip
+                        False, task[4]]
         if isinstance(flood, Failed) or isinstance(calm, Failed):
             report.goal(f"{task[0]} {task[1] // 10**6} MB {task[2]}", f"{flood} {calm}", False)
             continue
@@ -237,7 +237,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ["estimator", "MB", "flood", "peak", "getsizeof", "us half", "us end", "score", "calm",
          "refused"],
         lines,
-    )  # fmt: skip
+    )
     report.end()
     return len(report.missed)
 

@@ -120,7 +120,7 @@ class MoaClassifier(_Moa):
         results = prequential_evaluation(
             self.stream, self.model, max_instances=stop - start, store_predictions=True,
             restart_stream=False,
-        )  # fmt: skip
+        )
         return np.asarray(results.predictions(), dtype=np.int64), results.wallclock()
 
 

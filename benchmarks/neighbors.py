@@ -87,7 +87,7 @@ def measured(library: ctypes.CDLL, width: int) -> list[float]:
     took = np.empty((TURNS, 2))
     for turn in took:
         parts = [part.ctypes.data_as(ctypes.c_void_p) for part in
-                 (rows, blocks, queries, weights, order)]  # fmt: skip
+                 (rows, blocks, queries, weights, order)]
         library.measure(
             *parts, ROWS, width, QUERIES, turn.ctypes.data_as(ctypes.c_void_p)
         )

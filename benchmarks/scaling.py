@@ -63,7 +63,7 @@ def start_ray(n_cpus=4):
         ray.init(
             num_cpus=n_cpus, include_dashboard=False, log_to_driver=False,
             object_store_memory=200 * 2**20, configure_logging=False,
-        )  # fmt: skip
+        )
 
 
 def load():
@@ -273,7 +273,7 @@ def speed(options):
                 ) if n
                 else run_local(stream, prototype, size),
                 options, batch_rows=batch_rows, rows=options.rows, keys=options.keys,
-            )  # fmt: skip
+            )
         for name in options.cases if "DataParallel" in options.shapes else ():
             model, rows = shared_out(name, stream)
             # others are never merged
@@ -283,7 +283,7 @@ def speed(options):
                     lambda n, size=batch_rows, model=model, rows=rows, merge_rows=merge_rows:
                     run_shape(DataParallel, model, n, rows, size, merge_rows=merge_rows),
                     options, batch_rows=batch_rows, merge_rows=merge_rows, rows=len(rows[2]),
-                )  # fmt: skip
+                )
         if "ShardedForest" in options.shapes:
             compare(
                 "ShardedForest",
@@ -291,7 +291,7 @@ def speed(options):
                     ShardedForest, spread_forest(), n, single, size
                 ),
                 options, batch_rows=batch_rows, rows=options.rows // 10,
-            )  # fmt: skip
+            )
 
 
 # of models whose rows cost from one microsecond on, on streams of so many rows
@@ -423,7 +423,7 @@ def kills(options):
                 here=str(Path(__file__).parent), folder=folder, rows=options.rows,
                 keys=options.keys, batch_rows=batch_rows, model=options.models[0], kills=n_kills,
                 last=last,
-            )  # fmt: skip
+            )
             done = subprocess.run(
                 [sys.executable, "-c", program], capture_output=True, text=True, check=False
             )
@@ -493,7 +493,7 @@ def simulated(costs, *, rows_a_day, n_keys, n_workers, batch_rows, share_open=0.
     missed = np.bincount(owner[open_keys:], met[open_keys:], minlength=n_workers)
     work = rows * costs["row"] + models * costs["model_in_batch"] + missed * (
         costs["put_aside"] + costs["read_back"]
-    ) + costs.get("batch", 0.0)  # fmt: skip
+    ) + costs.get("batch", 0.0)
     driver = batch_rows * costs["row_of_driver"] + n_workers * costs.get("batch", 0.0)
     interval = 86400.0 * batch_rows / rows_a_day
     free, driver_free, delays = np.zeros(n_workers), 0.0, []

@@ -32,7 +32,7 @@ def _result(line: Mapping[str, str]) -> Result:
         rows=int(line["rows"]), of=int(line["of"]), score=float(line["score"]),
         microseconds=float(line["microseconds"]), bytes=int(line["bytes"] or 0) or None,
         failure=line["failure"], curve=tuple(map(float, line["curve"].split())),
-    )  # fmt: skip
+    )
 
 
 def replace(path: Path, name: str, learner: str, result: Result) -> None:
@@ -52,7 +52,7 @@ def _cells(result: Result) -> list[object]:
     return [
         result.rows, result.of, f"{result.score:.5f}", f"{result.microseconds:.2f}",
         result.bytes or "", result.failure, " ".join(f"{score:.4f}" for score in result.curve),
-    ]  # fmt: skip
+    ]
 
 
 @contextmanager

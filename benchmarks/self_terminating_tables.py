@@ -50,28 +50,28 @@ PUBLISHED = {
     "solar_flare_2": ((0.005, 0.004, 0.005, 0.005, 0.005), (0.017, 0.005, 0.006, 0.007, 0.007)),
     "sonar": ((0.266, 0.281, 0.285, 0.285, 0.285), (0.333, 0.334, 0.340, 0.334, 0.327)),
     "vote": ((0.051, 0.048, 0.043, 0.043, 0.043), (0.057, 0.050, 0.018, 0.048, 0.048)),
-}  # fmt: skip
+}
 # squared loss of CART and of squared l1, as published; the second is half the squared error
 PUBLISHED_SQUARED = {
     "abalone": (4.669, 2.553), "autompg": (12.038, 6.613), "breasttumor": (103, 53),
     "cpu": (1322, 4787), "diabetes_numeric": (0.625, 0.186), "housing": (33.583, 9.290),
     "mbagrade": (0.123, 0.061), "servo": (0.568, 0.349), "vineyard": (13.995, 5.591),
     "wisconsin": (2972, 531),
-}  # fmt: skip
+}
 # prequential accuracy: MOA's HoeffdingTree (None: not at hand) and the best single tree of river
 # and MOA, first 50,000 rows
 CLASS_STREAMS = {
     "elec2": (0.817, 0.839), "nursery": (0.915, 0.918), "adult_train32k": (0.840, 0.840),
     "connect4_2class": (0.803, 0.806), "kr_vs_kp": (None, None), "mushroom": (0.988, 0.993),
     "nycflights13_delay": (0.626, 0.637), "nycflights13_dest": (0.928, 0.928),
-}  # fmt: skip
+}
 NUMBER_STREAMS = {
     "cal_housing": 0.57, "abalone": 0.35, "bike_sharing_hour": 0.62, "mv": 0.93,
     "2dplanes": 0.0, "ailerons": 0.0, "airfoil": 0.0, "bank8FM": 0.0, "concrete": 0.0,
     "cpu_act": 0.0, "cpu_small": 0.0, "delta_ailerons": 0.0, "delta_elevators": 0.0,
     "elevators": 0.0, "kin8nm": 0.0, "pol": 0.0, "puma8NH": 0.0, "quake": 0.0,
     "winequality_red": 0.0, "winequality_white": 0.0,
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def parts_of(
         flipped = flipped[rng.random(len(flipped)) < noise]
         y[flipped] = 1 - y[flipped]
     return Parts([[rows[i] for i in part] for part in index], [X[part] for part in index],
-                 [y[part] for part in index])  # fmt: skip
+                 [y[part] for part in index])
 
 
 def chosen(
@@ -198,7 +198,7 @@ def classification(report: Report, repeats: int, noise: float = 0.0) -> None:
         rows.append([name, *(
             f"{text(values)} ({figure:.3f})"
             for values, figure in zip(errors.values(), figures, strict=True)
-        )])  # fmt: skip
+        )])
         for i, label in enumerate(OURS):
             wins[label] += ties(errors[label], errors["CART"])
             published_wins[label] += figures[1 + i] <= figures[0]
@@ -226,13 +226,13 @@ def regression(report: Report, repeats: int) -> None:
                 lambda strength: SelfTerminatingTreeRegressor(
                     regularization=strength, leaf_model="mean", max_bins=1024),
                 parts, float(y.std()), squared=True,
-            ))  # fmt: skip
+            ))
         rows.append([name, f"{text(theirs)} ({published[0]})",
-                     f"{text(ours)} ({2 * published[1]:.3f})"])  # fmt: skip
+                     f"{text(ours)} ({2 * published[1]:.3f})"])
         wins += ties(ours, theirs)
     report.table(["set", "CART", "squared l1 (published twice)"], rows)
     report.goal("squared l1 wins or ties with CART as often as published (9 of 10)",
-                f"{wins} of 10", wins >= 9)  # fmt: skip
+                f"{wins} of 10", wins >= 9)
 
 
 def chance(report: Report, repeats: int) -> None:
@@ -252,7 +252,7 @@ def chance(report: Report, repeats: int) -> None:
         root = weak.structure()[0]
         found += root["feature"] == 7
     report.goal("random labels: no split in 19 of 20 seeds", f"{roots} of {repeats}",
-                roots >= repeats * 19 / 20)  # fmt: skip
+                roots >= repeats * 19 / 20)
     report.goal("a 1 % signal is found", f"{found} of {repeats}", found >= repeats * 19 / 20)
 
 
@@ -288,7 +288,7 @@ def streams(report: Report) -> None:
         n_met += bool(met)
         n_judged += met is not None
         rows.append([name, f"{accuracy:.4f}", moa and f"{moa:.3f}", best and f"{best:.3f}",
-                     met, model.n_nodes, f"{1e6 * seconds:.1f}"])  # fmt: skip
+                     met, model.n_nodes, f"{1e6 * seconds:.1f}"])
     report.table(["set", "accuracy", "MOA HT", "best tree", "met", "nodes", "us/row"], rows)
     report.goal("above MOA's tree, at most a point below the best, on six", f"{n_met}", n_met >= 6)
     rows = []
@@ -349,7 +349,7 @@ def speed(report: Report, repeats: int) -> None:
         if peer in seconds:
             ratio = seconds[peer] / seconds["arrays"]
             report.goal(f"arrays at least {at_least}x as fast as {peer}", f"{ratio:.1f}x",
-                        ratio >= at_least)  # fmt: skip
+                        ratio >= at_least)
 
 
 SECTIONS = ("classification", "noisy", "regression", "chance", "prequential", "speed")

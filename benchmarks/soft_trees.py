@@ -30,7 +30,7 @@ OURS = "SoftTreeClassifier"
 LINEAR_GOALS = {
     "pendigits": 0.870, "optdigits": 0.938, "segment": 0.822, "waveform5000": 0.853,
     "spambase": 0.906, "magic": 0.786,
-}  # fmt: skip
+}
 R2_GOALS = {"kin8nm": 0.50, "puma8NH": 0.56, "cal_housing": 0.55}
 NOISE_SEEDS = 20
 NOISE_ROWS = 100_000
@@ -165,7 +165,7 @@ def classes(report: Report, repeats: int) -> None:
                                  "river linear")
                 ),
             ]
-        )  # fmt: skip
+        )
         for peer in ("river HoeffdingTree", "CapyMOA HoeffdingTree"):
             if peer not in measured:
                 goals.append((f"{name} better than {peer}", "-", None))
@@ -175,7 +175,7 @@ def classes(report: Report, repeats: int) -> None:
                 f"{name} better than {peer}", f"accuracy {ours[0]:.3f} to {theirs[0]:.3f}, "
                 f"log loss {ours[1]:.3f} to {theirs[1]:.3f}",
                 ours[0] > theirs[0] and ours[1] < theirs[1],
-            ))  # fmt: skip
+            ))
     header = ["set", "rows", "our nodes", "ours", "river HT", "MOA HT", "river linear"]
     report.table(header, table)
     if absent is not None:
@@ -186,7 +186,7 @@ def classes(report: Report, repeats: int) -> None:
     report.goal(
         "accuracy above river's linear model with a scaler (.870 .938 .822 .853 .906 .786) on at "
         "least five of six", f"{n_above} of 6", n_above >= 5,
-    )  # fmt: skip
+    )
 
 
 def prequential_r2(model: Any, X: NDArray[Any], y: NDArray[Any]) -> float:
@@ -223,7 +223,7 @@ def numbers(report: Report, repeats: int) -> None:
         table.append(
             [data.name, len(y), X.shape[1], f"{scores[data.name]:.3f}",
              f"{r2(means[1:], y[1:]):.3f}", model.n_nodes]
-        )  # fmt: skip
+        )
     report.table(["set", "rows", "columns", "ours", "mean so far", "nodes"], table)
     for name, goal in R2_GOALS.items():
         if name in scores:
@@ -259,7 +259,7 @@ def noise(report: Report, repeats: int) -> None:
         report.goal(
             f"{kind}: a single leaf throughout in at least {goal} of {NOISE_SEEDS} seeds",
             str(never), int(never) >= goal,
-        )  # fmt: skip
+        )
 
 
 def zeros(report: Report, repeats: int) -> None:
@@ -269,7 +269,7 @@ def zeros(report: Report, repeats: int) -> None:
     report.begin(
         "zeros", "share of gate weights that are exactly 0, nodes and accuracy on the rows "
         f"learned, by penalty and lambda; 2 of 10 features matter, means of {n_seeds} seeds",
-    )  # fmt: skip
+    )
     found = []
     table = []
     for share in shares:
@@ -287,7 +287,7 @@ def zeros(report: Report, repeats: int) -> None:
     report.goal(
         "with L1 the share of zeros grows with lambda", " ".join(f"{zero:.3f}" for zero in found),
         all(a <= b for a, b in itertools.pairwise(found)) and found[-1] > found[0],
-    )  # fmt: skip
+    )
 
 
 def sparse_gates(seed: int, penalty: str, share: float) -> tuple[float, int, float]:
@@ -298,7 +298,7 @@ def sparse_gates(seed: int, penalty: str, share: float) -> tuple[float, int, flo
     model = SoftTreeClassifier(
         penalty=penalty, penalty_share=share, algorithm="paper", update="all", learning_rate=0.1,
         max_nodes=15, delta=0.5,
-    )  # fmt: skip
+    )
     model.learn_many(X, y)
     return model.zero_share, model.n_nodes, float((model.predict_many(X) == y).mean())
 
@@ -310,7 +310,7 @@ SMALL_SETS = (
     "ecoli", "glass", "heart_statlog", "ionosphere", "iris", "optdigits", "page_blocks",
     "pendigits", "pima_diabetes", "segment", "sonar", "spambase", "tic_tac_toe", "twonorm",
     "vehicle", "vote", "waveform21", "wdbc", "wine", "yeast",
-)  # fmt: skip
+)
 LAMBDAS = (1e-4, 1e-3, 1e-2)
 MOST_ROWS = 1_500
 METHODS = ("hard", "linear", "soft", "soft L1", "soft L2")
@@ -478,7 +478,7 @@ def comparison(report: Report, section: str, params: Mapping[str, Any]) -> None:
     report.begin(
         section, f"5x2 cross-validation, {epochs} epochs, lambda of {LAMBDAS}, "
         f"at most {MOST_ROWS} rows a set; accuracy (nodes); soft: {dict(params)}",
-    )  # fmt: skip
+    )
     accuracies, nodes, table = [], [], []
     for name in SMALL_SETS:
         accuracy, count = compare(load(name), epochs, params)
@@ -487,7 +487,7 @@ def comparison(report: Report, section: str, params: Mapping[str, Any]) -> None:
         table.append(
             [name, *(f"{a:.1%} ({c:.1f})" for a, c in
                      zip(accuracy.mean(axis=0), count.mean(axis=0), strict=True))]
-        )  # fmt: skip
+        )
     report.table(["set", *METHODS], table)
     for what, results, sign in (("accuracy", accuracies, 1.0), ("nodes", nodes, -1.0)):
         counts = wins(results, sign)
@@ -501,12 +501,12 @@ def comparison(report: Report, section: str, params: Mapping[str, Any]) -> None:
             report.goal(
                 "soft wins or ties with hard on most sets", f"{int(counts[2, 0])} won, {lost} lost "
                 f"of {len(results)}", lost < len(results) / 2,
-            )  # fmt: skip
+            )
     plain, l1, l2 = (float(np.mean([n[:, i].mean() for n in nodes])) for i in (2, 3, 4))
     report.goal(
         "the penalties cut nodes", f"soft {plain:.1f}, L1 {l1:.1f}, L2 {l2:.1f} on average",
         l1 < plain and l2 < plain,
-    )  # fmt: skip
+    )
 
 
 # --------------------------------------------------------------------------------- main

@@ -298,7 +298,7 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
     def save(
         self, path: str | os.PathLike[str], *, position: int | None = None,
         notes: dict[str, Any] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Write the model to a file, from which `streamtree.load` makes it again.
 
         The file takes the place of an older one as a whole, once it is on the disk; on any error
@@ -947,7 +947,7 @@ class StreamTree(StreamModel):
             if self._core.tree.has_leaf_models:
                 effects.append(inspection.leaf_effects(
                     views, self._outline(), functools.partial(measure_moves, self._core)
-                ))  # fmt: skip
+                ))
         return inspection.importances(*effects)
 
     def decision_path(self, x: dict[Any, Any]) -> list[dict[str, Any]]:

@@ -295,7 +295,7 @@ class Batch:
             strangers = [
                 name for name in names if self._kinds.get(name, self._kind) == kind
                 and features.kind_of(name) == known and not self._is_missing(name)
-            ]  # fmt: skip
+            ]
             if strangers:
                 _warn(
                     f"columns with {kind} were learned as {known}, which are different features: "

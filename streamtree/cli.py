@@ -60,15 +60,15 @@ __all__ = ["commands"]
 KINDS: dict[str, Any] = {
     "classification": StreamClassifier, "regression": StreamRegressor,
     Targets.task: StreamMultiTargetRegressor,
-}  # fmt: skip
+}
 KINDS_OF_RIVER: dict[str, Any] = {
     "classification": base.Classifier, "regression": base.Regressor,
     Targets.task: base.MultiTargetRegressor,
-}  # fmt: skip
+}
 DEFAULTS = {
     "classification": "ModelTreeClassifier", "regression": "SoftTreeRegressor",
     Targets.task: "NonGreedyTreeMultiTargetRegressor",
-}  # fmt: skip
+}
 DEMO_MODELS = ("ModelTreeClassifier", "tree.HoeffdingTreeClassifier")
 NEEDS_MATPLOTLIB = 'a picture needs matplotlib: pip install "streamtree-learn[cli]"'
 LINE_SECONDS = 10.0  # between two lines on progress where nobody sees a bar move
@@ -193,7 +193,7 @@ READING: list[Callable[[Any], Any]] = [
     ),
     click.option("--rows", type=click.IntRange(1), metavar="N", help="Stop after so many rows."),
     click.option("--quiet", is_flag=True, help="Nothing on standard error but what is wrong."),
-]  # fmt: skip
+]
 TARGET: list[Callable[[Any], Any]] = [
     click.option(
         "--target", "targets", multiple=True, callback=_texts, metavar="COLUMN",
@@ -207,7 +207,7 @@ TARGET: list[Callable[[Any], Any]] = [
         "--set", "parameters", multiple=True, callback=_pairs, metavar="NAME=VALUE",
         help="A parameter of the model, such as learning_rate=0.5.",
     ),
-]  # fmt: skip
+]
 
 
 def with_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[Any], Any]:
@@ -288,7 +288,7 @@ class Notes:
         known = [
             source for source in self.sources
             if source[0] and (new.startswith(source[0]) or source[0].startswith(new))
-        ]  # fmt: skip
+        ]
         found = max(known, key=lambda source: len(source[0]), default=["", 0])
         others = [source for source in self.sources if source is not found]
         longer = max(found[0], new, key=len)
@@ -542,7 +542,7 @@ class Progress:
         self._bar = Bar(
             TextColumn("{task.description}"), BarColumn(bar_width=20), console=self._console,
             transient=True, disable=not self._console.is_terminal,
-        )  # fmt: skip
+        )
         self._task = self._bar.add_task("reading", total=None)
 
     def __enter__(self) -> Progress:
@@ -590,7 +590,7 @@ class Run:
     def go(
         self, source: str, chunks: Iterable[Chunk], show: Callable[[int, list[Trial]], None],
         skip: int = 0, after: Callable[[int], object] = lambda n: None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Predict and learn every row after the first `skip`; `after` is told after each chunk."""
         for chunk in chunks:
             end = chunk.start + len(chunk)
@@ -657,7 +657,7 @@ def evaluate(data: str | None, **options: Any) -> None:
         target,
         lambda task: make_models(names, options["parameters"], _nominal_of(options), task),
         options["rows"], options["log_loss"],
-    )  # fmt: skip
+    )
     title = data if reader is None else reader.name
     with Interrupts() as interrupts, Progress(reader, options["quiet"]) as progress:
         run.go(title, interrupts.chunks(chunks), progress.show)
@@ -716,7 +716,7 @@ HEADS = {
     "accuracy": ("accuracy", ".2%"), "macro_f1": ("macro F1", ".2%"),
     "log_loss": ("log loss", ".4f"), "mae": ("mean abs. error", ".5g"), "rmse": ("RMSE", ".5g"),
     "r2": ("R2", ".4f"), "rows_per_second": ("rows/s", ",.0f"), "bytes": ("memory", ""),
-}  # fmt: skip
+}
 
 
 def _head(name: str) -> tuple[str, str]:
@@ -735,7 +735,7 @@ def _report(title: str, run: Run, as_json: bool) -> None:
                 "data": title, "target": run.target.name, "task": run.target.task,
                 "rows": run.n_rows, "models": models,
             })
-        )  # fmt: skip
+        )
         return
     columns = dict.fromkeys(name for values in found.values() for name in values)
     table = Table(box=box.SIMPLE_HEAD, title=f"{title}: {run.n_rows:,} rows", title_justify="left")
@@ -747,7 +747,7 @@ def _report(title: str, run: Run, as_json: bool) -> None:
             utils.pretty.humanize_bytes(int(values[name])) if name == "bytes"
             else format(values[name], _head(name)[1]) if name in values else "-"
             for name in columns
-        ]  # fmt: skip
+        ]
         table.add_row(model, *cells)
     print_table(table)
 
@@ -844,7 +844,7 @@ def train(data: str, output: str, **options: Any) -> None:
         run.go(
             reader.name, itertools.chain(first, chunks), progress.show, skip,
             lambda n: keep(n, checkpoint.update),
-        )  # fmt: skip
+        )
         if run.trials or (saved is not None and options["parameters"]):
             keep(run.n_rows, checkpoint.save)
     if run.trials:
@@ -1006,7 +1006,7 @@ def _compare_columns(chunk: Chunk, known: set[Any], model: str, source: str, qui
         click.echo(
             f"{source} lacks {', '.join(lacking[:5])}{more}, which {model} has learned: "
             "taken as missing", err=True,
-        )  # fmt: skip
+        )
 
 
 def _predictions(model: Any, chunk: Chunk, proba: bool) -> dict[Any, list[Any]]:
@@ -1059,7 +1059,7 @@ def inspect(model: str, **options: Any) -> None:
                 "rows": position, "summary": dict(loaded.summary), "importances": importances,
                 **_structure(loaded),
             }, default=str)
-        )  # fmt: skip
+        )
         return
     title = f"{model}: {type(loaded).__name__}"
     table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")

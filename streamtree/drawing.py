@@ -22,7 +22,7 @@ Colour = tuple[float, float, float]
 _PALETTE: tuple[Colour, ...] = (
     (0.00, 0.45, 0.70), (0.90, 0.62, 0.00), (0.00, 0.62, 0.45), (0.80, 0.47, 0.65),
     (0.84, 0.37, 0.00), (0.34, 0.71, 0.91), (0.72, 0.68, 0.15), (0.55, 0.40, 0.75),
-)  # fmt: skip
+)
 _GREY: Colour = (0.62, 0.62, 0.62)
 _WHITE: Colour = (1.0, 1.0, 1.0)
 # what a box is blended with white at least and at most: text in it stays readable
@@ -131,7 +131,7 @@ class TreeDrawing:
             ],
             loc="lower left", bbox_to_anchor=(0.0, 0.0), ncols=n_columns, frameon=False,
             fontsize=_FONT_SIZE,
-        )  # fmt: skip
+        )
         return axes
 
     def save(self, path: str) -> None:
@@ -301,7 +301,7 @@ def _box(
     return Box(
         f"n{view.node}", f"n{view.parent}" if view.parent >= 0 else "", view.branch, tuple(title),
         tuple(lines), colours.of(view), colours.bar(view.shares), share, view.is_leaf,
-    )  # fmt: skip
+    )
 
 
 def _group(
@@ -322,13 +322,13 @@ def _group(
         node=branches[0].parent, parent=branches[0].parent, depth=branches[0].depth,
         branch="others", weight=weight, shares=shares,
         prediction=max(shares, key=shares.__getitem__) if shares else None,
-    )  # fmt: skip
+    )
     box = _box(view, colours, weight / total if total else 0.0, n_below, counts)
     title = (f"{len(branches):,} more branches",)
     return Box(
         f"m{view.parent}", box.parent, box.edge, title, (*_said(view), *box.lines[-1 - bool(
             n_below):]), box.colour, box.bar, box.share, True,
-    )  # fmt: skip
+    )
 
 
 def _said(view: NodeView) -> list[str]:
@@ -345,7 +345,7 @@ def _said(view: NodeView) -> list[str]:
         return ["nothing yet"] if not view.test else []
     return [f"{view.prediction:.4g}" if isinstance(view.prediction, float) else short(
         view.prediction
-    )]  # fmt: skip
+    )]
 
 
 def _percent(share: float) -> str:
@@ -418,12 +418,12 @@ def _draw_edge(
     )
     axes.add_patch(PathPatch(
         curve, fill=False, edgecolor="0.55", linewidth=0.8 + 7.0 * box.share, capstyle="butt",
-    ))  # fmt: skip
+    ))
     axes.text(
         right - 0.06, end[1], _cut(box.edge, 16), ha="right", va="center", fontsize=_FONT_SIZE - 1,
         color="0.25", parse_math=False,
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0, "alpha": 0.85},
-    )  # fmt: skip
+    )
 
 
 def _draw_box(axes: Axes, box: Box, place: tuple[float, float]) -> None:
@@ -433,13 +433,13 @@ def _draw_box(axes: Axes, box: Box, place: tuple[float, float]) -> None:
     axes.add_patch(FancyBboxPatch(
         (left, top), _WIDTH, box.height, boxstyle=f"round,pad=0,rounding_size={_LINE / 2}",
         facecolor=box.colour, edgecolor="0.35", linewidth=1.2 if box.is_leaf else 0.7,
-    ))  # fmt: skip
+    ))
     y = top + _LINE
     for number, line in enumerate((*box.title, *box.lines)):
         axes.text(
             left + _WIDTH / 2, y, line, ha="center", va="center", fontsize=_FONT_SIZE,
             fontweight="bold" if number < len(box.title) else "normal", parse_math=False,
-        )  # fmt: skip
+        )
         y += _LINE
     x, bottom = left + 0.12, top + box.height - _BAR - 0.05
     for colour, share in box.bar:

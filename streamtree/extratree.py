@@ -64,7 +64,7 @@ class _ExtraTree(StreamTree):
         return functools.partial(
             ExtraTree, has_numbers=self._has_numbers, seed=seed, stagger=seed * _GOLDEN % 1.0,
             window_length=length, **self._settings(self.__dict__),
-        )  # fmt: skip
+        )
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -100,7 +100,7 @@ class _ExtraTree(StreamTree):
             views.append(inspection.NodeView(
                 node, parent, depths[node], branch, weight=weight, **test,
                 **self._said(state, self._core.measure("said", node), labels),
-            ))  # fmt: skip
+            ))
         return views
 
     def _in_words(self, state: dict[str, Any], node: int) -> str:

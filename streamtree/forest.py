@@ -196,7 +196,7 @@ class _Forest(StreamModel):
             ),
             "contexts": ContextMeans if has_numbers else ContextTree,
             "neighbors": NeighborMeans if has_numbers else NeighborTree,
-        }  # fmt: skip
+        }
         made_here |= {
             name: functools.partial(FrequencyTree, rows) for name, rows in _MEMORIES.items()
         }
@@ -360,7 +360,7 @@ class _Forest(StreamModel):
             moved = {
                 name: self._core.tree.moved(m)
                 for m, name in enumerate(plan) if name in _MOVED
-            }  # fmt: skip
+            }
         totals: dict[Any, float] = {}
         for name, weight in zip(plan, weights, strict=True):
             if weight <= 0.0 or name in _MEMORIES:
@@ -432,7 +432,7 @@ def _unshared(members: Any) -> Any:
         else member[0](**member[1]) if isinstance(member, tuple) and len(member) == 2
         else interned(member)
         for member in members
-    ])  # fmt: skip
+    ])
 
 
 class ForestClassifier(_Forest, StreamClassifier):

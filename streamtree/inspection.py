@@ -265,7 +265,7 @@ def distance(view: NodeView, other: NodeView) -> Any:
         labels = {**view.shares, **other.shares}
         return np.array([0.5 * math.fsum(
             abs(view.shares.get(label, 0.0) - other.shares.get(label, 0.0)) for label in labels
-        )])  # fmt: skip
+        )])
     ours, theirs = _numbers(view.prediction), _numbers(other.prediction)
     return np.array([abs(ours[name] - theirs[name]) for name in ours if name in theirs] or [0.0])
 
@@ -360,7 +360,7 @@ def importances(*effects: Mapping[Any, Any]) -> dict[Any, float]:
     return dict(strongest({
         feature: float(np.mean(effect[counts] / whole[counts]))
         for feature, effect in totals.items()
-    }))  # fmt: skip
+    }))
 
 
 def path_text(

@@ -321,7 +321,7 @@ def _moments(records: Array, n: int, places: Array) -> Array:
 
 def _merged_totals(trees: list[State], base: State, outputs: list[Array]) -> Array:
     n = max((int(p[: len(t["totals"])].max(initial=-1)) + 1 for t, p in
-             zip([base, *trees], outputs, strict=True)), default=0)  # fmt: skip
+             zip([base, *trees], outputs, strict=True)), default=0)
     start = _moments(base["totals"], n, outputs[0])
     total = start + sum(
         _moments(tree["totals"], n, places) - start

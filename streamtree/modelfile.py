@@ -251,7 +251,7 @@ def check_names(state: dict[str, Any]) -> None:
     for kind, names in (
         ("feature", "features"), ("label", "labels"), ("label", "waiting_labels"),
         ("target", "targets"),
-    ):  # fmt: skip
+    ):
         for name in state.get(names) or ():
             encoded(name, kind)
             # NaN equals nothing: it would come back as another one

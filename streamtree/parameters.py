@@ -126,7 +126,7 @@ _KNOWN: dict[str, list[Advice]] = {
     "eta0": [("learning_rate", "it is `learning_rate`")],
     "categorical_feature": _NOMINAL,
     "categorical_features": _NOMINAL,
-}  # fmt: skip
+}
 
 
 def unknown_parameter(owner: str, name: str, known: Iterable[str]) -> str:

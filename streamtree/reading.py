@@ -45,7 +45,7 @@ ZSTD, PARQUET = b"\x28\xb5\x2f\xfd", b"PAR1"
 # a CSV may begin with BZh, too: bz2 goes on with a digit and the mark of a block, or of the end
 PACKED = {
     rb"\x1f\x8b": "gzip", rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)": "bz2", rb"\xfd7zXZ\x00": "lzma",
-}  # fmt: skip
+}
 DAY = 86_400.0
 STRAY_QUOTE = "a quote within a field: write the whole field in quotes, and its own twice"
 NO_DATES = "but a column of dates must hold text or dates"
@@ -297,7 +297,7 @@ class Reader:
         read_csv = functools.partial(
             pl.read_csv, has_header=False, new_columns=names, separator=separator,
             schema={name: pl.String for name in names}, infer_schema=False,
-        )  # fmt: skip
+        )
         try:
             if self._head_rows:
                 self._keep_head(read_csv(io.BytesIO(rows), n_rows=self._head_rows))
@@ -653,7 +653,7 @@ def _split(
         seconds = pl.col("rest").str.extract(ISO, 3)
         whole = pl.concat_str([
             day, pl.lit(" "), clock.fill_null("00:00"), seconds.fill_null(":00"),
-        ])  # fmt: skip
+        ])
         frame = frame.with_columns(
             time=whole.str.to_datetime("%Y-%m-%d %H:%M:%S%.f", time_unit="us", strict=False),
             clock=clock.is_not_null(),

@@ -143,7 +143,7 @@ class _SelfTerminatingTree(StreamTree):
                 "alpha": self._difference(biases[i], None if parent is None else biases[parent]),
                 "bias": biases[i],
                 "counts": self._counts(tree["counts"][i].tolist()),
-            })  # fmt: skip
+            })
         return nodes
 
     def _views(self) -> list[inspection.NodeView]:
@@ -164,7 +164,7 @@ class _SelfTerminatingTree(StreamTree):
                 weight=weights[node["node"]],
                 values={"alpha": alpha, "bias": bias} if isinstance(alpha, float) else {},
                 **said,
-            ))  # fmt: skip
+            ))
         return views
 
     @abc.abstractmethod

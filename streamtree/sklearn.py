@@ -170,7 +170,7 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             X = validate_data(
                 self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan",
                 dtype=[np.float64, np.float32, np.uint8],
-            )  # fmt: skip
+            )
             if reset:
                 self._check_nominal(getattr(self, "feature_names_in_", range(X.shape[1])))
             return self._named(X) if hasattr(self, "feature_names_in_") else X
@@ -306,7 +306,7 @@ def _wrapped(estimator: type[Any], kind: type[_Wrapped]) -> type[_Wrapped]:
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=value)
             for name, value in more.items()
         ),
-    ])  # fmt: skip
+    ])
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         bound = full.bind(self, *args, **kwargs)
@@ -324,7 +324,7 @@ def _wrapped(estimator: type[Any], kind: type[_Wrapped]) -> type[_Wrapped]:
     )
     namespace = {
         "__init__": __init__, "__doc__": doc, "__module__": __name__, "_estimator": estimator,
-    }  # fmt: skip
+    }
     return type(name, (kind,), namespace)
 
 

@@ -7,7 +7,7 @@ import time
 
 ATTACKS = (
     "streams", "malformed", "files", "kills", "interrupts", "crowds", "shortage", "soak",
-)  # fmt: skip
+)
 
 if __name__ == "__main__":
     faulthandler.enable()

@@ -19,7 +19,7 @@ FORMATS = ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"]
 DTYPES = [
     "f8", "f4", "f2", "g", ">f8", "i1", "u1", "i8", "u8", ">i4", "?", "c16", "O", "U3", "S2",
     "M8[s]", "m8[s]", [("a", "f8")],
-]  # fmt: skip
+]
 
 
 def sparse(rng, n):
@@ -139,7 +139,7 @@ def weights(rng, n):
     return rng.choice([
         None, None, None, 1.0, [1.0] * n, [0.0] * n, [1.0] * (n + 1), [-1.0] * n, [10**400] * n,
         np.ma.array(np.ones(n), mask=n > 0), "text", [None] * n, [[1.0]] * n, float("nan"),
-    ])  # fmt: skip
+    ])
 
 
 def attack(model, seed):

@@ -149,7 +149,7 @@ def _run_again(n, seed, only):
         done = subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "LD_PRELOAD": str(library)},
             cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        )
     if done.returncode:
         raise Broken(f"exit {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout.strip()

@@ -22,26 +22,26 @@ from streamtree.base import StreamTree
 NUMBERS = [
     0.0, -0.0, 1.0, -1.0, 5e-324, -1e-320, 1e-300, 1e-155, 1e150, -1e155, 1e300, -1e300,
     1.7976931348623157e308, -1.7976931348623157e308,
-]  # fmt: skip
+]
 OTHERS = [
     True, False, 2**63, -(2**200), 10**300, np.float32(3e38), np.float16(6e4), np.int8(-128),
     np.uint64(2**64 - 1), np.bool_(True), Decimal("1e-300"), "a", "", "yes", np.str_("a"), None,
     float("nan"), np.float32("nan"), Decimal("NaN"),
-]  # fmt: skip
+]
 NAMES = [
     "a", "b", "", 0, 1, 2, 2.5, None, b"bytes", ("a", 1), ("a", ("b", None)), 2**80,
     np.int64(7), np.str_("text"), "\ud800", float("inf"),
-]  # fmt: skip
+]
 WEIGHTS = [0.0, 5e-324, 1e-300, 1e-100, 1e-10, 0.5, 1.0, 1, True, 2, 1e10, 1e50, 1e100]
 TARGETS = [
     0.0, -0.0, 1.0, 5e-324, -1e-300, 1e-100, 1e-5, -1e20, 1e50, 1e100, -1e100, True, 10**99,
     np.float32(-3e38), Decimal("2.5"),
-]  # fmt: skip
+]
 LABELS = [
     "q", "p", "", "\0", 0, 1, -5, 2**70, True, 2.5, -0.0, float("inf"), b"x", ("a", 1), (),
     # of one letter: Python does not keep the order of several through a pickle
     np.int64(3), np.str_("q"), np.bool_(False), frozenset("a"),
-]  # fmt: skip
+]
 BAD_VALUES = [float("inf"), -np.inf, np.float32("inf"), 2**2000, b"x", [], 1j, object()]
 BAD_WEIGHTS = [-1.0, -5e-324, 1.0001e100, float("nan"), float("inf"), 10**400, "w", None]
 BAD_TARGETS = [float("nan"), 1.0001e100, -np.inf, None, "y", 10**400, [], 1j]

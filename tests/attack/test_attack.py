@@ -12,11 +12,11 @@ from support.marks import first_quick
 QUICK = {
     "streams": 5, "malformed": 150, "files": 80, "kills": 11, "interrupts": 11, "crowds": 3,
     "shortage": 4,
-}  # fmt: skip
+}
 FULL = {
     "streams": 20_000, "malformed": 10_000, "files": 20_000, "kills": 300, "interrupts": 200,
     "crowds": 110, "shortage": 500, "soak": 100_000_000,
-}  # fmt: skip
+}
 # seeds of what went wrong once, and is not covered by a test of its own
 FOUND = [("streams", 91015, "LOMTreeClassifier")]
 

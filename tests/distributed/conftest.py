@@ -36,5 +36,5 @@ def cluster(_end_of_cluster):
         ray.init(
             num_cpus=4, include_dashboard=False, log_to_driver=False,
             object_store_memory=80 * 2**20, configure_logging=False,
-        )  # fmt: skip
+        )
     return ray

@@ -18,7 +18,7 @@ def run(name, folder, *arguments, **environment):
         [sys.executable, str(EXAMPLES / f"{name}.py"), *arguments],
         cwd=folder, capture_output=True, text=True, timeout=300, check=False,
         env={**os.environ, **environment},
-    )  # fmt: skip
+    )
 
 
 def test_files(tmp_path, address):

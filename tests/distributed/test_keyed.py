@@ -89,7 +89,7 @@ def test_what_cannot_be_learned_is_refused_before_it_is_sent():
             ((keys, X, y, -1.0), "w must be"),
             ((np.full(200, np.nan), X, y), "missing, got nan"),
             (([None] * 200, X, y), "missing, got None"),
-        ):  # fmt: skip
+        ):
             with pytest.raises((ValueError, TypeError), match=error):
                 models.learn_many(*arguments)
         assert models.position == 200
@@ -150,7 +150,7 @@ def test_a_driver_that_is_killed_goes_on_from_its_last_checkpoint(tmp_path, addr
     program = DRIVER.format(
         path=[os.path.dirname(os.path.dirname(__file__))], folder=str(tmp_path / "models"), last=12,
         address=address,
-    )  # fmt: skip
+    )
     began = []
     for _ in range(2):
         driver = subprocess.Popen(

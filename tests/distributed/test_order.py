@@ -19,7 +19,7 @@ from streamtree.serialization import to_bytes
 
 def test_keys_that_are_equal_have_one_name():
     for keys in ([1, 1.0, True, np.int64(1), np.float32(1), np.True_], ["a", np.str_("a")],
-                 [(1, "a"), (True, np.str_("a"))], [0.5, np.float64(0.5)]):  # fmt: skip
+                 [(1, "a"), (True, np.str_("a"))], [0.5, np.float64(0.5)]):
         assert len({key_name(key) for key in keys}) == 1
     others = [1, 2, "1", (1,), (1, 2), 1.5, "", 2**70, -1]
     assert len({key_name(key) for key in others}) == len(others)
@@ -40,7 +40,7 @@ def test_the_worker_of_a_key_does_not_depend_on_the_process():
             capture_output=True, text=True, check=True,
         ).stdout
         for seed in "12"
-    }  # fmt: skip
+    }
     assert said == {f"{[worker_of(key_name(key), 7) for key in ('a', 5, ('b', 2.5), 2.5)]}\n"}
 
 

@@ -43,7 +43,7 @@ FORESTS = [
             "recent_labels", ExtraTreeClassifier(window=150),
         ), max_bytes=2**20, rests=False), 2,
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("forest", "n_workers"), FORESTS)
@@ -136,7 +136,7 @@ def test_what_cannot_be_learned_is_refused():
         for arguments, error in (
             ((bad, y), "feature 1: the value inf is infinite"), ((X, y[:5]), "y has 5"),
             ((X, y, -1.0), "w must be"),
-        ):  # fmt: skip
+        ):
             with pytest.raises(ValueError, match=error):
                 sharded.learn_many(*arguments)
         with pytest.raises(ValueError, match="infinite"):

@@ -81,7 +81,7 @@ ALLOWED = {
 }
 ALLOWED_OF_MODEL_TREES = {
     **ALLOWED, "leaf_model": ["'adaptive'", "'softmax'"], "learning_rate": ["above 0", "1000"],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_bad_parameter_is_named_with_what_is_allowed(estimator, name, value, e
 ABSURD = [
     10**400, -(10**400), 10**5000, Fraction(10**400), Fraction(10**5000), np.uint64(2**64 - 1),
     np.int64(-(2**63)), True, np.True_, math.nan, math.inf, np.float32(math.inf), "1",
-]  # fmt: skip
+]
 
 
 @estimators
@@ -189,7 +189,7 @@ def test_a_mutated_parameter_reaches_the_core(name, value, how):
     # few splits, or there is no swap to resist
     base = {
         "grace_period": 5, "max_splits": 5, "swap_resistance": 2.0, "leaf_model": "majority",
-    }  # fmt: skip
+    }
     changed, made = LOMTreeClassifier(**base), LOMTreeClassifier(**{**base, name: value})
     untouched = LOMTreeClassifier(**base)
     if how == "mutate":
@@ -280,7 +280,7 @@ AWKWARD = {
     "shared objects": ([("a", "b"), "a", "b", ("b", ("a", "b"))], ["a", ("a", "b"), "b"]),
     "all kinds": ([None, 0, 1.5, b"b", "s", (1,), Fraction(1, 2)], [True, "t", b"u", (2, 3), 4.5]),
     "unicode": (["größe", "🌳", "\0", ""], ["ß", "", "\0\0"]),
-}  # fmt: skip
+}
 
 
 def awkward_model(kind, texts=False):
@@ -335,7 +335,7 @@ TRIPS = {
         {}, {"leaf_model": "majority"},
         {"algorithm": "paper", "learning_rate": 0.01, "seed": 1},
     ],
-)  # fmt: skip
+)
 def test_learning_goes_on_as_if_there_had_been_no_trip(trip, params):
     rows, labels = changing_rows(600, classes=12)
     params = {"grace_period": 5, "max_splits": 8, "swap_resistance": 1, **params}

@@ -484,7 +484,7 @@ def test_rows_of_weight_zero_might_as_well_not_be_there(weigh):
                pd.Series(["a", "b"], dtype="category"), pl.Series(["a", "b"]), pa.array(["a", "b"]),
                np.array(["a", "b"], dtype=object), iter(["a", "b"])],
     ids=lambda y: f"{type(y).__module__.split('.')[0]}-{type(y).__name__}",
-)  # fmt: skip
+)
 def test_labels_come_in_any_sequence(labels):
     X = np.array([[1.0], [2.0]])
     assert by_batch(X, labels) == by_rows([{0: 1.0}, {0: 2.0}], ["a", "b"])
@@ -511,7 +511,7 @@ BAD_BATCHES = {
     "dates in pandas": (pd.DataFrame({"a": pd.to_datetime(["2024"])}), TypeError, "feature 'a'"),
     "lists in polars": (pl.DataFrame({"a": [[1.0]]}), TypeError, "feature 'a'"),
     "bytes in polars": (pl.DataFrame({"a": [b"x"]}), TypeError, "feature 'a'"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BAD_BATCHES)
@@ -738,7 +738,7 @@ def test_names_that_utf8_cannot_hold_come_back(library):
 @pytest.mark.parametrize("labels", [
     pd.DataFrame({"label": ["spam"]}), pl.DataFrame({"label": ["spam"]}), pa.table({"l": ["spam"]}),
     {"spam"}, {"spam": 1},
-])  # fmt: skip
+])
 def test_what_has_no_order_of_labels_is_refused(labels):
     model = ModelTreeClassifier()
     with pytest.raises(TypeError, match="y must be a sequence of labels, got"):
@@ -750,7 +750,7 @@ def test_what_has_no_order_of_labels_is_refused(labels):
     lambda numbers: pa.table({"x": numbers}),
     lambda numbers: pl.DataFrame({"x": numbers}),
     lambda numbers: pd.DataFrame({"x": pd.array(numbers, pd.ArrowDtype(pa.decimal128(20, 3)))}),
-])  # fmt: skip
+])
 def test_decimals_are_the_floats_next_to_them(frame):
     numbers = [Decimal("2.55"), Decimal("1234567.89"), None, Decimal("-0.1")]
     batch, loop = SoftTreeRegressor(), SoftTreeRegressor()
@@ -771,7 +771,7 @@ def test_columns_that_tell_nothing_are_warned_of():
         strings.predict_many, strings.predict_proba_many, lambda X: strings.clone(
             include_attributes=True
         ).test_then_learn_many(X, y),
-    ):  # fmt: skip
+    ):
         with pytest.warns(UserWarning, match="numbers were learned as categories") as told:
             act(as_numbers)
         # all columns at once, at the line that calls
@@ -788,7 +788,7 @@ def test_columns_that_tell_nothing_are_warned_of():
 @pytest.mark.parametrize("cells", [
     [None, None], [float("nan"), None], ["a", 1.0], ["a", None], [Decimal("1.5"), Decimal("2.5")],
     [np.float64(2.5), None],
-])  # fmt: skip
+])
 @pytest.mark.parametrize("make", [pd.DataFrame, partial(pl.DataFrame, strict=False)])
 def test_columns_that_are_missing_or_mixed_are_not_warned_of(make, cells):
     model = ModelTreeClassifier(nominal_attributes=["c"])
@@ -812,7 +812,7 @@ def test_missing_cells_of_pandas_are_missing_in_strange_columns_too(dtype):
     model.learn_many(pd.DataFrame({"a": ["x", "y", "z"], "b": [1.0, 2.0, 3.0]}), [0, 1, 0])
     X = pd.DataFrame({"a": pd.Series([pd.NA, 1, 0], dtype=dtype), "b": [1.0, 2.0, 3.0]})
     with pytest.warns(UserWarning, match="columns with numbers were learned as categories: 'a'|"
-                                         "different features: 'a'"):  # fmt: skip
+                                         "different features: 'a'"):
         model.predict_many(X)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -26,7 +26,7 @@ LEAST = 2**18
 
 @pytest.mark.parametrize(("estimator", "lowered_at"), [
     (ExtraTreeClassifier, 2553), (ForestClassifier, 2231),
-])  # fmt: skip
+])
 def test_trees_that_had_no_room_to_grow_recover(estimator, lowered_at, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(9000, 20))
@@ -35,7 +35,7 @@ def test_trees_that_had_no_room_to_grow_recover(estimator, lowered_at, tmp_path)
     for first, end, bound in [
         (0, lowered_at, 200_000_000), (lowered_at, lowered_at + 600, LEAST),
         (lowered_at + 600, len(y), 200_000_000),
-    ]:  # fmt: skip
+    ]:
         model.max_bytes = bound
         model.learn_many(X[first:end], y[first:end])
         model.save(tmp_path / "model")

@@ -129,7 +129,7 @@ def test_another_model_or_a_damaged_file_is_not_taken(path):
 
 def test_bad_arguments(path):
     for arguments in ({}, {"examples": 0}, {"examples": True}, {"seconds": -1.0},
-                      {"seconds": float("nan")}):  # fmt: skip
+                      {"seconds": float("nan")}):
         with pytest.raises(ValueError, match=r"examples|seconds"):
             Checkpoint(path, **arguments)
     for position in (-1, 1.5, True):

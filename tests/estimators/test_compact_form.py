@@ -70,7 +70,7 @@ def test_a_batch_keeps_no_room_for_rows_and_a_dict_as_much_as_it_needs():
     X, y = blobs(100, 2, features=10, spread=1.0)
     for estimator, most in (
         (ModelTreeClassifier, 12_000), (LOMTreeClassifier, 12_500), (SoftTreeClassifier, 7000)
-    ):  # fmt: skip
+    ):
         model = estimator()
         model.learn_many(X, y)
         before = sys.getsizeof(model)

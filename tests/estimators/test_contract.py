@@ -60,7 +60,7 @@ def test_many_predictions_are_those_of_one(estimator, params):
         proba = model.predict_proba_many(X)
         assert proba.tolist() == [
             list(model.predict_proba_one(x).values()) for x in as_dicts(X)
-        ]  # fmt: skip
+        ]
         assert np.all(proba >= 0)
         assert np.allclose(proba.sum(axis=1), 1.0, rtol=0, atol=1e-9)  # river's own bound
         tops = [model.predict_topk_one(x, 3) for x in as_dicts(X[:50])]
@@ -283,7 +283,7 @@ def test_nothing_leaks(estimator, params):
     ({"v": 1.0}, 1.0, Decimal("sNaN"), "w: cannot convert signaling NaN"),
     ({"v": 1.0}, 1.0, "1", "w must be a number, got str"),
     ({"v": 1.0}, 1.0, None, "w must be a number, got NoneType"),
-])  # fmt: skip
+])
 def test_what_is_no_number_is_named(x, y, w, culprit):
     model = SoftTreeRegressor()
     before = pickle.dumps(model)

@@ -23,7 +23,7 @@ def splits(draw):
     side = st.lists(
         st.one_of(st.just(0), st.integers(0, 5), st.integers(0, 10**6)),
         min_size=n_classes, max_size=n_classes,
-    )  # fmt: skip
+    )
     left, right = draw(side), draw(side)
     assume(any(left) or any(right))
     return left, right
@@ -128,7 +128,7 @@ def test_bounds_at_the_ends():
 
 
 @given(st.lists(st.lists(st.integers(0, 1000), min_size=3, max_size=3), min_size=1, max_size=5),
-       CONSTANTS)  # fmt: skip
+       CONSTANTS)
 def test_criteria_are_means_over_the_leaves(leaves, constant):
     total = sum(map(sum, leaves))
     assume(total)
@@ -142,7 +142,7 @@ def test_criteria_are_means_over_the_leaves(leaves, constant):
 
 
 @given(st.lists(st.lists(st.integers(0, 1000), min_size=4, max_size=4), min_size=1, max_size=6),
-       CONSTANTS)  # fmt: skip
+       CONSTANTS)
 def test_lemmas_9_12_13_bound_the_criteria(leaves, constant):
     total = sum(map(sum, leaves))
     assume(total)

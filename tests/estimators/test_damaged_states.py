@@ -97,7 +97,7 @@ def test_names_and_scales_that_do_not_fit_are_refused(estimator, params):
     if "labels" in model.snapshot():
         changes += [
             lambda s: s["labels"].append(s["labels"][0]), lambda s: s["labels"].pop(),
-        ]  # fmt: skip
+        ]
     else:
         changes += [
             lambda s: s["shrinkage"]["mean"].__setitem__(0, np.nan),

@@ -197,7 +197,7 @@ def test_a_tree_of_one_leaf_has_importances():
         ModelTreeClassifier(grace_period=10**9), LOMTreeClassifier(grace_period=10**9),
         SoftTreeClassifier(max_nodes=1), SelfTerminatingTreeClassifier(grace_period=10**9),
         SoftTreeRegressor(max_nodes=1), SelfTerminatingTreeRegressor(grace_period=10**9),
-    ):  # fmt: skip
+    ):
         targets = targets_of(type(model), [int(label[-1]) for label in y], X)
         model.learn_many(X, targets)
         assert model.n_nodes == 1

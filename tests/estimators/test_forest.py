@@ -266,7 +266,7 @@ def changed_members(header, change):
     lambda member: "nothing",
     lambda member: {"int": 1},
     lambda member: None,
-], ids=range(13))  # fmt: skip
+], ids=range(13))
 def test_forged_members_are_refused(change, tmp_path):
     path = tmp_path / "forest"
     forest = ForestClassifier(n_trees=1, members=("extra", SoftTreeClassifier(max_nodes=3)))
@@ -347,7 +347,7 @@ def test_it_is_at_least_as_good_as_its_members(estimator):
     best = max(
         score(estimator._families[name]()) for name in forest.member_weights
         if estimator._families.get(name)
-    )  # fmt: skip
+    )
     found = score(forest)
     assert found >= best - (0.01 if is_classifier else 0.05 * abs(best))
 
@@ -380,7 +380,7 @@ def test_seeds_give_other_forests():
     said = {
         repr(learned(ForestClassifier, {"seed": seed, "n_trees": 2}, rows, y).predict_proba_one(
             rows[0])) for seed in (None, 0, 1, 2**64 - 1)
-    }  # fmt: skip
+    }
     assert len(said) == 3
 
 

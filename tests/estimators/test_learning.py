@@ -79,7 +79,7 @@ def test_sparse_words_of_many_classes():
     columns = np.hstack([
         np.take_along_axis(preferred[y], rng.integers(30, size=(n, 8)), axis=1),
         rng.integers(words, size=(n, 8)),
-    ])  # fmt: skip
+    ])
     X = sp.csr_array((np.ones(n * 16), columns.ravel(), np.arange(0, n * 16 + 1, 16)), (n, words))
     assert prequential_accuracy_many(ModelTreeClassifier(), X, y) > 0.4  # guessing gives 0.017
 

@@ -29,7 +29,7 @@ def frame_of(n, seed=0):
         "kind": pd.Categorical([f"k{(c * 5 + i) % 11}" for i, c in enumerate(classes)]),
         "code": rng.integers(0, 6, n), "once": [f"o{i}" if i % 9 == 0 else None for i in range(n)],
         "count": rng.integers(0, 50, n), "flag": classes > 1, "nothing": [None] * n,
-    })  # fmt: skip
+    })
     return frame, classes
 
 
@@ -109,7 +109,7 @@ def test_what_is_no_cell_is_refused_by_its_name(cell):
 def test_names_that_are_those_of_columns_are_refused(cells):
     model = ModelTreeClassifier()
     frame = pd.DataFrame([[cell] for cell in cells], columns=pd.Index([Category("a", "b")],
-                         tupleize_cols=False, dtype=object))  # fmt: skip
+                         tupleize_cols=False, dtype=object))
     for ask in (lambda: model.learn_many(frame, [0, 1]), lambda: model.predict_many(frame)):
         with pytest.raises(TypeError, match="Category"):
             ask()

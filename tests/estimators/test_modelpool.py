@@ -111,7 +111,7 @@ def test_numbers():
 
 def test_what_does_not_fit_is_refused():
     for models in ([], [ModelTreeClassifier(), SoftTreeRegressor()], ["a"],
-                   [NonGreedyTreeMultiTargetRegressor()]):  # fmt: skip
+                   [NonGreedyTreeMultiTargetRegressor()]):
         with pytest.raises(TypeError, match=r"a pool is of (at least one|classifiers)"):
             ModelPool(models)
     X, y, models = shards()

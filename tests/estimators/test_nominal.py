@@ -64,7 +64,7 @@ def test_numbers_are_the_strings_that_they_are_called(estimator):
 @pytest.mark.parametrize("make", [
     np.asarray, sp.csr_array, lambda X: X.astype(np.float32), lambda X: X.astype(np.int16),
     lambda X: sp.csc_array(X), lambda X: np.ma.masked_array(X),
-])  # fmt: skip
+])
 def test_columns_of_arrays_go_by_number(make):
     rng = np.random.default_rng(1)
     X = rng.integers(0, 4, (200, 3)).astype(float)
@@ -75,7 +75,7 @@ def test_columns_of_arrays_go_by_number(make):
         dicts.learn_one(dict(enumerate(row)), label)
     assert_same(model, dicts)
     assert (model.predict_many(make(X)) == [dicts.predict_one(dict(enumerate(row)))
-                                            for row in X.tolist()]).all()  # fmt: skip
+                                            for row in X.tolist()]).all()
     assert set(model.feature_importances()) == {0, 1, 2}
     assert len(model.snapshot()["features"]) == 2 + 4
 
@@ -99,7 +99,7 @@ def test_equal_numbers_are_one_category_and_missing_ones_none():
         model.learn_one({"a": value}, "x")
     assert [tuple(name) for name in model.snapshot()["features"]] == [
         ("a", "1"), ("a", "0"), ("a", "0.5"), ("a", "True")
-    ]  # fmt: skip
+    ]
     before = state_of(model)
     for value, error in ((math.inf, ValueError), (10**400, ValueError), ((1,), TypeError)):
         with pytest.raises(error, match="feature 'a'"):
@@ -159,7 +159,7 @@ def test_the_parameter_belongs_to_the_model(estimator, tmp_path):
         copy.learn_one({"code": 8}, targets_of(estimator, [1])[0])
         assert [tuple(name)[1] for name in copy.snapshot()["features"] if name != "size"] == [
             "7", "8"
-        ]  # fmt: skip
+        ]
     for wrong, words in (("code", "a list of names, got str"), ([[1]], "is not hashable")):
         with pytest.raises(TypeError, match=words):
             estimator(nominal_attributes=wrong)

@@ -19,7 +19,7 @@ BROUGHT = sorted({
     )
     for name in inspect.signature(kind).parameters
     if name not in ("aggregation_method", "disable_weighted_vote", "metric")
-} | {"random_state", "n_estimators", "class_weight", "max_leaf_nodes", "n_jobs"})  # fmt: skip
+} | {"random_state", "n_estimators", "class_weight", "max_leaf_nodes", "n_jobs"})
 
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)

@@ -97,7 +97,7 @@ def test_progressive_validation():
         datasets.Phishing(), ModelTreeClassifier(),
         metrics.Accuracy() + metrics.LogLoss() + metrics.ROCAUC(),
         step=500, measure_time=True, measure_memory=True,
-    )  # fmt: skip
+    )
     steps = list(steps)
     assert [step["Step"] for step in steps] == [500, 1000, 1250]
     assert steps[-1]["LogLoss"].get() < np.log(2)  # better than knowing nothing
@@ -125,7 +125,7 @@ def test_words_in_a_pipeline():
         ("win cash now call free prize", True), ("are you coming home for dinner", False),
         ("free entry win a prize", True), ("see you at dinner then", False),
         ("call now to claim your cash", True), ("home late are we still on", False),
-    ] * 30  # fmt: skip
+    ] * 30
     model = feature_extraction.BagOfWords() | ModelTreeClassifier(grace_period=5)
     hits = 0
     for text, y in texts:
@@ -161,7 +161,7 @@ WRAPPED = {
     "OutputCodeClassifier": (
         lambda m: multiclass.OutputCodeClassifier(m, code_size=10, seed=1), 0.75),
     "DriftRetrainingClassifier": (drift.DriftRetrainingClassifier, 0.75),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", first_quick(WRAPPED))
@@ -182,7 +182,7 @@ BINARY = {
     "SuccessiveHalvingClassifier": lambda m: model_selection.SuccessiveHalvingClassifier(
         [m.clone(), m.clone({"learning_rate": 0.1}), m.clone({"leaf_model": "softmax"})],
         metrics.Accuracy(), budget=500, eta=2),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", BINARY)

@@ -122,7 +122,7 @@ NAMES = [
     "\ud83d\ude00", "\U0001f600", ("a", 1, ("b", None)), (), np.int64(7), np.float32(0.1),
     np.uint8(3), np.float64(2.5), np.bool_(False), np.str_("text"), 5e-324,
     np.datetime64("2026-01-01"), np.datetime64("2026-01-01T12:00:00.000000001"),
-]  # fmt: skip
+]
 
 
 def test_names_and_labels_come_back_as_they_were(path):
@@ -147,7 +147,7 @@ DATES = [
     datetime.datetime(2026, 1, 31, 5, tzinfo=datetime.timezone(-datetime.timedelta(hours=1.5))),
     np.datetime64("2026-01"), np.datetime64("2026-01-31T12", "us"), (np.datetime64("2026", "s"), 1),
     pd.Timestamp("2026-01-31 12:00:00.000000001"), pd.Timestamp("1026-01-31").as_unit("s"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ values = st.recursive(
     | st.text(st.characters(codec=None), max_size=5),
     lambda inside: st.tuples(inside) | st.tuples(inside, inside),
     max_leaves=5,
-)  # fmt: skip
+)
 
 
 @given(value=values)
@@ -202,7 +202,7 @@ UNKEPT = [
     b"bytes", 1j, Strange("a"), (1, b"inside"), np.datetime64("2026", "5D"), print,
     np.longdouble(1), SUMMER, pd.Timestamp(SUMMER), datetime.datetime(2026, 1, 1, fold=1),
     datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone(datetime.timedelta(0), "here")),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("name", UNKEPT, ids=repr)
@@ -238,7 +238,7 @@ FORGED_DATES = [
         {"numpy": ["<M8[ns]", "00" * 7 + "80"]},
     )),
     {"numpy": ["<M8[ns]", "00" * 7 + "80"]},
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("value", FORGED_DATES, ids=repr)
@@ -333,7 +333,7 @@ def test_notes_come_back_and_are_an_object(path):
     round_and_round = {"a": deep}
     deep.append(round_and_round)
     for bad in ([], "text", {"a": {1}}, {"a": math.nan}, {("a",): 1}, {1: 2, "1": 3},
-                {"a": [({None: 1},)]}, round_and_round, nested(5000), nested(101)):  # fmt: skip
+                {"a": [({None: 1},)]}, round_and_round, nested(5000), nested(101)):
         with pytest.raises(TypeError, match="notes"):
             ModelTreeClassifier().save(path, notes=bad)
     assert path.read_bytes() == before
@@ -345,7 +345,7 @@ def test_unknown_classes_and_parameters(path):
     for change in (
         {"class": "Popen"}, {"class": "StreamTree"}, {"class": "_NonGreedyTree"},
         {"class": "ModelFileError"}, {"parameters": {}},
-    ):  # fmt: skip
+    ):
         saved(path)
         altered(path, lambda header, _, change=change: header.update(change))
         with pytest.raises(ModelFileError, match=r"estimator|parameters"):

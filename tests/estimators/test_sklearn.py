@@ -142,7 +142,7 @@ def test_frames_of_nothing_are_refused(frame, empty):
         lambda: model.fit(nothing, []), lambda: model.partial_fit(nothing, []),
         lambda: model.fit(frame(columns), y).predict(nothing), lambda: model.predict_proba(nothing),
         lambda: model.partial_fit(nothing, []),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=r"0 sample|X has 0 features"):
             call()
 
@@ -325,7 +325,7 @@ def test_in_a_pipeline_and_a_search():
     search = GridSearchCV(
         make_pipeline(StandardScaler(), made("ModelTreeClassifier")),
         {"modeltreeclassifier__learning_rate": [0.1, 2.5]}, cv=3,
-    ).fit(X, y)  # fmt: skip
+    ).fit(X, y)
     assert search.best_score_ > 0.7
     assert clone(search.best_estimator_[-1]).learning_rate in (0.1, 2.5)
 

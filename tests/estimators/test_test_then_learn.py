@@ -126,7 +126,7 @@ def test_frames_with_text_say_what_a_loop_says(estimator, params, kind):
     y = targets_of(estimator, classes)
     w = np.random.default_rng(0).choice([0.0, 1.0, 2.0], size=200)
     check(estimator, params, rows, [(kind(rows[:90]), y[:90], w[:90]),
-                                    (kind(rows[90:]), y[90:], w[90:])])  # fmt: skip
+                                    (kind(rows[90:]), y[90:], w[90:])])
 
 
 @cases
@@ -136,9 +136,9 @@ def test_any_chunks_say_what_a_loop_says(estimator, params, data):
     X = data.draw(arrays(cells=st.sampled_from([0.0, 0.0, 1.0, -2.5, 3.0, 250.0, float("nan")])))
     X = np.tile(X, (data.draw(st.integers(1, 6)), 1))
     y = targets_of(estimator, data.draw(
-        st.lists(st.integers(0, 3), min_size=len(X), max_size=len(X))))  # fmt: skip
+        st.lists(st.integers(0, 3), min_size=len(X), max_size=len(X))))
     w = np.array(data.draw(st.lists(
-        st.sampled_from([0.0, 1.0, 1.0, 2.5]), min_size=len(X), max_size=len(X))))  # fmt: skip
+        st.sampled_from([0.0, 1.0, 1.0, 2.5]), min_size=len(X), max_size=len(X))))
     form = data.draw(st.sampled_from(list(FORMS.values())))
     parts = [part for part in data.draw(chunkings(len(X))) if len(X[part])]
     check(estimator, params, as_dicts(X), [(form(X[part]), y[part], w[part]) for part in parts])

@@ -29,7 +29,7 @@ def wide(n=120, seed=0):
         (np.concatenate([list(row.values()) for row in sorted_rows]),
          np.concatenate([list(row) for row in sorted_rows]), indptr),
         shape=(n, WIDTH),
-    )  # fmt: skip
+    )
     return X, sorted_rows
 
 

@@ -292,7 +292,7 @@ class Contexts:
             others = [
                 (splitmix64(sum(places[g] for g in (*pair, f)) & MASK), f)
                 for f in range(len(places)) if f not in pair
-            ]  # fmt: skip
+            ]
             if others:
                 word, third = max(others)
                 triples.setdefault(word, (*pair, third))
@@ -306,7 +306,7 @@ class Contexts:
         exact = [
             ((end + 2 + f,), splitmix64(field.place + 1))
             for f, field in enumerate(self.fields) if field.is_named
-        ]  # fmt: skip
+        ]
         triples = [(triples[word], word) for word in triples]
         self.contexts = singles + pairs + triples + after + exact
         self.weights = {

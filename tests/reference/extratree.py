@@ -451,7 +451,7 @@ class Search:
         right = sum(
             float(self.tree.weights[i]) for i in self.rows
             if side(self.tree.rows[i], column, threshold, False)
-        )  # fmt: skip
+        )
         return right > self.total - right
 
     def score_of(self, candidate):

@@ -115,7 +115,7 @@ class ReferenceLabelTree:
     def __init__(
         self, state, names, *, max_classes, beam, leaf_rate=2.5, max_splits=math.inf,
         swap_resistance=4.0,
-    ):  # fmt: skip
+    ):
         self.names = names
         self.max_splits, self.swap_resistance = max_splits, swap_resistance
         self.max_classes, self.beam, self.leaf_rate = max_classes, beam, leaf_rate
@@ -247,7 +247,7 @@ class ReferenceLabelTree:
                 default=math.inf,
             )
             for group in groups
-        ]  # fmt: skip
+        ]
         return groups[int(np.argmin(distances))]
 
     @staticmethod

@@ -95,7 +95,7 @@ class ReferenceLOMTree:
     def __init__(
         self, max_splits, swap_resistance, learning_rate, loss, forgetting, grace_period, delta,
         algorithm, seed, leaf_model="majority", **of_leaf_models,
-    ):  # fmt: skip
+    ):
         assert leaf_model == "majority"
         self.max_splits = max_splits
         self.swap_resistance = swap_resistance

@@ -66,7 +66,7 @@ class Neighbours:
         return np.array([
             self.codes.get(row.get(field.name), 0) if field.is_feature
             else numbers.get(field.name, 0.0) for field in self.fields
-        ])  # fmt: skip
+        ])
 
     def weights(self):
         """What a difference in each field weighs."""

@@ -93,7 +93,7 @@ class ReferenceNonGreedyTree:
         self, task, depth, max_norm, learning_rate, objective, fear, forgetting, inference, start,
         warm_up, momentum, batch_size, hold, algorithm, max_bytes=None,
         nominal_attributes=None,
-    ):  # fmt: skip
+    ):
         self.task = task
         self.depth = depth
         self.max_norm = max_norm

@@ -132,7 +132,7 @@ class Batch:
         node = {
             "branch": branch, "value": value, "data": data, "depth": depth, "is_null": False,
             "feature": None, "branches": {},
-        }  # fmt: skip
+        }
         self.nodes.append(node)
         return node
 

@@ -158,7 +158,7 @@ class ReferenceSoftTree:
     def __init__(
         self, is_number, learning_rate, penalty, penalty_share, max_nodes, max_depth, delta, window,
         min_reach, routing, leaf, update, algorithm, seed,
-    ):  # fmt: skip
+    ):
         self.is_number = is_number
         if learning_rate is None:
             learning_rate = 0.1 if algorithm == "paper" else 3.0 if is_number else 5.0
@@ -374,7 +374,7 @@ class ReferenceSoftTree:
         level = self.delta / ((node.windows + 1) * (node.windows + 2))
         bound = (n + MIXTURE) / n * variance * (
             math.log((n + MIXTURE) / MIXTURE) - 2.0 * math.log(level)
-        )  # fmt: skip
+        )
         wanted = total < 0.0 if node.is_split else total >= 0.0
         if wanted and total**2 > max(bound, 8.0 * variance):
             if node.is_split:

@@ -74,7 +74,7 @@ def assert_same_tree(model, reference):
         links, stats = state["links"][number], state["nodes"][number]
         for link, other in (
             ("parent", node.parent), ("left", node.left), ("right", node.right),
-        ):  # fmt: skip
+        ):
             assert links[link] == (-1 if other is None else other.number)
         for field, expected in (
             ("bias", node.bias),

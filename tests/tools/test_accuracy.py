@@ -256,10 +256,10 @@ def test_ranks_share_draws_and_put_failures_last():
     standings = gate.Standings.of(table, classifies=True)
     assert standings.ranks("s") == {
         "LOMTreeClassifier": 2.5, "MOA EFDT": 1.0, "river EFDT": 2.5, "VW oaa": 4.0,
-    }  # fmt: skip
+    }
     assert gate.strongest(standings.by_set["s"], "LOMTreeClassifier", gate.SINGLE_TREES) == (
         "MOA EFDT", 0.6, 0.65,
-    )  # fmt: skip
+    )
 
 
 def test_goals_are_judged_by_the_table(capsys):

@@ -341,7 +341,7 @@ def test_a_version_compared_with_itself_says_the_same(folder, monkeypatch, capsy
     compare.main([
         "accuracy", "speed", "--other", sys.executable, "--sets", "elec2", "abalone", "letter",
         "--learners", "ModelTree*", "*majority", "SoftTreeR*", "--repeats", "1",
-    ])  # fmt: skip
+    ])
     out = capsys.readouterr().out
     assert out.count("+0.0000  same") == 3
     assert "skipped letter: it is not in" in out

@@ -77,7 +77,7 @@ def stream(n=600, seed=0):
     code = rng.integers(3, size=n)
     return pl.DataFrame({
         "a": X[:, 0], "b": X[:, 1], "kind": kind, "code": code, "label": label, "amount": amount,
-    })  # fmt: skip
+    })
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_models_side_by_side(data):
     found = scores(*argv)
     assert [each["model"] for each in found] == [
         "ModelTreeClassifier", "SelfTerminatingTreeClassifier", "river HoeffdingTreeClassifier",
-    ]  # fmt: skip
+    ]
     river = tree.HoeffdingTreeClassifier()
     hits = 0
     for row in data.drop("amount").iter_rows(named=True):
@@ -216,7 +216,7 @@ def test_progress_is_said_where_no_bar_moves(data, monkeypatch):
 
 def test_train_predict_inspect(data):
     out, _ = call("train", "data.csv", "--target", "label", "--drop", "amount", "-o", "m.st",
-                  "--nominal", "code", "--set", "seed=1")  # fmt: skip
+                  "--nominal", "code", "--set", "seed=1")
     assert out.startswith("m.st: 600 rows, ModelTreeClassifier 9")
     model = ModelTreeClassifier(seed=1, nominal_attributes=["code"])
     X = data.drop("label", "amount").with_columns(pl.col("code").cast(pl.String))
@@ -260,7 +260,7 @@ def test_labels_that_are_dates_are_text():
 
 def test_importances(data):
     call("train", "data.csv", "--target", "amount", "--drop", "label", "-o", "m.st",
-         "--model", "self-terminating")  # fmt: skip
+         "--model", "self-terminating")
     out, _ = call("inspect", "m.st", "--importances")
     expected = streamtree.load("m.st").feature_importances()
     assert expected
@@ -405,7 +405,7 @@ def test_rows_of_a_resumed_training_are_rows_of_its_file(data):
     rows, err = learned("data.csv", "--rows", 200)
     assert (rows, err) == (
         0, "m.st: nothing new, the first 200 rows of data.csv were learned before\n"
-    )  # fmt: skip
+    )
 
 
 def test_of_many_files_the_last_are_known(monkeypatch):
@@ -426,7 +426,7 @@ def test_notes_of_others_are_kept_or_refused(data):
     for notes in ([], {"sources": 1}, {"sources": [["a"]]}, {"reading": []},
                   {"sources": [["a", "b"]]}, {"sources": [[1, 1]]}, {"reading": {"missing": 1}},
                   {"reading": {"missing": ["\udcff"]}},
-                  {"reading": {"dates": {"day": "\udcff"}}}):  # fmt: skip
+                  {"reading": {"dates": {"day": "\udcff"}}}):
         model.save("m.st", notes={"streamtree-learn": notes})
         assert "its notes are of another program" in complaint("predict", "m.st", "data.csv")
 
@@ -544,7 +544,7 @@ def test_a_training_that_is_stopped_goes_on(tmp_path, number):
     with subprocess.Popen(
         [sys.executable, "-m", "streamtree", *argv, "--every", "0"], stderr=subprocess.PIPE,
         text=True,
-    ) as process:  # fmt: skip
+    ) as process:
         for _ in range(1200):
             time.sleep(0.05)
             if (tmp_path / "m.st").exists():  # after the first chunk
@@ -654,7 +654,7 @@ def test_bad_data_leave_the_file_as_it_was(data):
         (["predict", "data.csv", "data.csv"], 1, "is not a model"),
         (["inspect", "data.csv"], 1, "is not a model"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_said(data, argv, code, expected):
     assert expected in " ".join(complaint(*argv, code=code).split())
 
@@ -779,7 +779,7 @@ def test_several_targets_are_predicted_together():
         k: v for k, v in found.items() if "r2" in k
     }
     out, _ = call("evaluate", "data.csv", *targets, "--quiet", "--plot", "picture.png",
-                  "--model", "nongreedy", "--model", "tree.ISOUPTreeRegressor")  # fmt: skip
+                  "--model", "nongreedy", "--model", "tree.ISOUPTreeRegressor")
     assert "R2 ten times" in out
     assert "river ISOUPTreeRegressor" in out
     assert Path("picture.png").stat().st_size > 1000
@@ -807,7 +807,7 @@ def test_several_targets_must_be_numbers_and_different():
         assert "must be numbers" in complaint("evaluate", "d", *both, *option, code=2)
     assert "named twice" in complaint("evaluate", "d", *both, "--target", "a", code=2)
     assert "no model 'soft'" in complaint("evaluate", "data.csv", "--target", "a", "--target", "c",
-                                          "--model", "soft", code=2)  # fmt: skip
+                                          "--model", "soft", code=2)
 
 
 # ------------------------------------------------------------------------------ forests
@@ -816,7 +816,7 @@ def test_several_targets_must_be_numbers_and_different():
 def test_a_forest_is_trained_and_looked_into():
     stream(400).write_csv("data.csv")
     call("train", "data.csv", "--target", "label", "--model", "forest", "-o", "m.st", "--quiet",
-         "--set", "n_trees=2")  # fmt: skip
+         "--set", "n_trees=2")
     found = json.loads(call("inspect", "m.st", "--json")[0])
     assert found["class"] == "ForestClassifier"
     assert "tree" not in found

@@ -24,7 +24,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 MODULES = sorted({
     "streamtree.checkpoint", "streamtree.serialization",
     *(estimator.__module__ for estimator in ESTIMATORS),
-})  # fmt: skip
+})
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -67,7 +67,7 @@ def run_commands(text, folder):
         ["bash", "-euo", "pipefail", "-c", command],
         cwd=folder, env={**os.environ, "PYTHON": sys.executable, "COLUMNS": "100"},
         capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    )
 
 
 def lacking(code):
@@ -102,7 +102,7 @@ def with_code():
 def _flights(tmp_path):
     """The files that the README speaks of."""
     lines = [f"2025-01-{1 + i // 24:02} {i % 24:02}:00,{'AB'[i % 2]},{i % 24 > 15}\n"
-             for i in range(600)]  # fmt: skip
+             for i in range(600)]
     text = "".join(["time,carrier,delayed\n", *lines])
     (tmp_path / "flights.csv.gz").write_bytes(gzip.compress(text.encode()))
     (tmp_path / "new.csv").write_text("time,carrier\n2025-02-01 18:00,A\n")
@@ -165,7 +165,7 @@ def test_the_site_builds_without_warnings(tmp_path):
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
         cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
     listed = (tmp_path / "llms.txt").read_text()

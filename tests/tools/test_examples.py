@@ -29,7 +29,7 @@ SAID = {
 NEEDS = {
     "semicolons": ["click", "polars", "rich"], "parquet_batches": ["polars"],
     "importances": ["matplotlib"], "grid_search": ["sklearn"], "frames_with_categories": ["pandas"],
-}  # fmt: skip
+}
 MOST_LINES = 25
 
 

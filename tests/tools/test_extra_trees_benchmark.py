@@ -26,7 +26,7 @@ def run(tmp_path, monkeypatch):
         "SPEED": {"magic": 1e6}, "PEER_ROWS": 50, "STEADY_ROWS": 600, "STEADY_CALLS": 200,
         "STEADY_RATIO": 1e9, "STEADY_RUNS": 1, "NOISE_ROWS": 1500, "BUDGET_ROWS": 900,
         "CHUNK": 300, "BUDGET_LOSS": 0.2,
-    }  # fmt: skip
+    }
     for name, value in small.items():
         monkeypatch.setattr(benchmark, name, value)
     monkeypatch.setattr(benchmark, "why_absent", lambda module: "not here")

@@ -24,7 +24,7 @@ def folder(tmp_path, monkeypatch):
     np.savez(
         tmp_path / "sector.npz", data=words.data, indices=words.indices, indptr=words.indptr,
         shape=np.array(words.shape), y=y,
-    )  # fmt: skip
+    )
     monkeypatch.setenv("STREAMTREE_DATA", str(tmp_path))
     return tmp_path
 

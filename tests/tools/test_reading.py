@@ -40,7 +40,7 @@ ROWS = [
      "when.days": 19783 + 30 / 86400},
     {"b": 7.0, "kind": "v"},
     {"a": 4.0, "b": "x", "when.hour": 6.0, "when.weekday": 5.0, "when.days": 19784.25, "kind": 7.0},
-]  # fmt: skip
+]
 LABELS = [0, 1, 0, 1]
 
 
@@ -84,7 +84,7 @@ def piped(monkeypatch):
 @pytest.mark.parametrize(
     "pack", [bytes, gzip.compress, bz2.compress, lzma.compress, zstd.compress],
     ids=["", "gzip", "bz2", "xz", "zstd"],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["unix", "windows"])
 def test_a_csv_by_name_or_pipe_plain_or_compressed(tmp_path, piped, pack, end):
     data = pack(b"\xef\xbb\xbf" + TABLE.replace("\n", end).encode())
@@ -151,7 +151,7 @@ def test_a_line_of_delimiters_is_a_row(tmp_path):
     for text, how in (
         ("\t\n1\tx\n", {}), ("\t\n1\tx\n", {"delimiter": "\t"}), (" \n1 x\n", {"delimiter": " "}),
         ("\n  \n\t\n1\tx\n", {}), (" \t\n,\n1,x\n", {"delimiter": ","}),
-    ):  # fmt: skip
+    ):
         path.write_text(text)
         header = None if how.get("delimiter") == "," else ["a", "b"]
         rows = rows_of(path, header=header, **how)
@@ -175,7 +175,7 @@ def test_the_head_is_the_content_of_the_first_rows(tmp_path, monkeypatch):
     assert len(known) == 4 * 4
     assert known[:12] == reading.fingerprint(head_of(path)[:3])
     for how in ({"drop": frozenset("a")}, {"targets": ["y"]}, {"nominal": frozenset("a")},
-                {"missing": frozenset(["1", "x", "u"])}):  # fmt: skip
+                {"missing": frozenset(["1", "x", "u"])}):
         assert reading.fingerprint(head_of(path, **how)) == known
     path.write_bytes(gzip.compress(TABLE.replace("\n", "\r\n").encode()))
     assert reading.fingerprint(head_of(path)) == known
@@ -215,11 +215,11 @@ def test_parquet(tmp_path, piped):
         "a": [1, None, 3], "text": ["7", "x", None], "flag": [True, False, None],
         "kind": pl.Series(["u", "v", "u"], dtype=pl.Categorical),
         "day": pl.Series(["2024-02-29", "2024-03-01", None]).str.to_date(), "y": ["p", "q", "p"],
-    })  # fmt: skip
+    })
     frame = frame.with_columns(
         at=pl.Series(["2024-02-29 12:30", "2024-03-01 00:00", None]).str.to_datetime()
         .dt.replace_time_zone("Europe/Paris")
-    )  # fmt: skip
+    )
     frame.write_parquet(path)
     days = [{"day.weekday": 3.0, "day.days": 19782.0}, {"day.weekday": 4.0, "day.days": 19783.0}]
     times = [
@@ -250,7 +250,7 @@ def test_options(tmp_path):
     found = rows_of(
         path, header=["code", "size", "day", "kind"], nominal=frozenset({"code"}),
         dates={"day": "%d.%m.%Y"}, missing=frozenset({"?", "na"}),
-    )  # fmt: skip
+    )
     days = [{"day.weekday": 6.0, "day.days": 19722.0}, {"day.weekday": 0.0, "day.days": 19723.0}]
     assert_rows(found, [{"code": "1", "kind": "x", **days[0]}, {"code": "02", **days[1]}])
 
@@ -258,7 +258,7 @@ def test_options(tmp_path):
 cells = st.one_of(
     st.sampled_from(["", "1", "-0.5", "1e3", "nan", "1_000", "2024-01-31", "2024-13-01", "é"]),
     st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=4),
-)  # fmt: skip
+)
 
 
 def expected_cell(name, cell):
@@ -284,7 +284,7 @@ def test_any_table_comes_back(tmp_path_factory, table, size):
         {k: v for name, cell in zip("abc", row, strict=True)
          for k, v in expected_cell(name, cell).items()}
         for row in table
-    ]  # fmt: skip
+    ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reading, "BLOCK_BYTES", size)
         assert_rows(rows_of(path), expected)

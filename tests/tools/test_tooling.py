@@ -135,7 +135,7 @@ def test_the_core_imports_nothing_from_above(path):
     assert top_level(path) <= {
         "streamtree", "numpy", "cython", "cpython", "libc", "collections", "numbers", "typing",
             "_thread", "threading", "decimal", "re", "warnings", "reprlib",
-    }  # fmt: skip
+    }
 
 
 @each_module
@@ -189,7 +189,7 @@ def test_one_module_knows_river_and_one_knows_frames(path):
         "batches": frames, "reading": {"polars"}, "sklearn": {"sklearn", "narwhals"},
         # whose dates may be labels
         "modelfile": {"pandas"},
-    }  # fmt: skip
+    }
     assert known & frames <= allowed.get(path.stem, set())
 
 
@@ -250,7 +250,7 @@ def test_c_functions_say_how_they_fail(path):
     """A bare `cdef void` would swallow what is raised in it."""
     text = path.read_text()
     for match in re.finditer(r"^\s*cdef (?:inline )?void \w+\((?:[^()]|\([^()]*\))*\)([^\n:]*)",
-                             text, flags=re.MULTILINE):  # fmt: skip
+                             text, flags=re.MULTILINE):
         assert "noexcept" in match.group(1), match.group(0)
 
 

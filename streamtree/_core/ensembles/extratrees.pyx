@@ -39,7 +39,7 @@ def extra_trees(list seeds, *, int32_t window_length, bint has_numbers, double s
             has_numbers=has_numbers, seed=seeds[i], strength=strength,
             stagger=2.0 * min(i, n - 1 - i) / n, window=window,
         ) for i in range(n)
-    ], window=window, has_numbers=has_numbers)  # fmt: skip
+    ], window=window, has_numbers=has_numbers)
 
 
 @cython.final

@@ -371,7 +371,7 @@ def test_trees_over_one_window_say_what_trees_with_windows_of_their_own_say():
             is_member=True,
         ))
         for i, stagger in enumerate([0.0, 0.5, 0.5, 0.0])
-    ]  # fmt: skip
+    ]
     for x, y in zip(*changing_rows(500, 3), strict=True):
         for core in [shared, *alone]:
             core.learn_one(x, y, 1.0)

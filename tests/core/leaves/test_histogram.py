@@ -24,7 +24,7 @@ def prediction_tree(leaves):
     return PredictionTree(
         loss=int(Loss.LOGISTIC), is_linf=False, leaves=leaves, regularization=1e-5,
         depth_penalty=0.0, delta=0.5, grace_period=20.0, max_bins=16,
-    )  # fmt: skip
+    )
 
 
 def model_tree(leaves):

@@ -14,7 +14,7 @@ from streamtree._core.store.tables import check_tables
 
 BLANK = {
     "names": [], "size": 0, "tree": {"values": np.zeros(0), "nodes": np.zeros(0, dtype="i4,f8")},
-}  # fmt: skip
+}
 
 
 def test_a_state_of_the_same_kind_is_accepted():

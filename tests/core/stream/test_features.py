@@ -49,7 +49,7 @@ def features(model):
         np.longdouble(1),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_every_kind_of_number_is_the_same_number(value):
     model, plain = trained(), trained()
     for i in range(30):
@@ -177,7 +177,7 @@ def test_a_feature_may_be_a_number_here_and_a_string_there():
         "max_splits": 20, "swap_resistance": 4.0, "learning_rate": 4.0, "loss": "hinge",
         "forgetting": 0.003, "grace_period": 5.0, "delta": 0.1, "algorithm": "stream",
         "seed": None,
-    }  # fmt: skip
+    }
     model, reference = majority_tree(**params), ReferenceLOMTree(**params)
     for _ in range(400):
         y = int(rng.integers(3))
@@ -559,7 +559,7 @@ class Holder:
 UNSTABLE = [
     Plain(), frozenset("abc"), ("a", Plain()), ("a", (1, frozenset("ab"))), Holder(Plain()),
     Holder(frozenset("abc")),
-]  # fmt: skip
+]
 NAN = [float("nan"), np.float64("nan"), ("a", float("nan")), ("a", ("b", float("nan")))]
 
 
@@ -590,7 +590,7 @@ class Colour(enum.Enum):
     [Colour.RED, Holder(("a", 1)), int, datetime.date(2020, 1, 1), fractions.Fraction(1, 3), b"x",
      None, ("a", None, 2.5), float("inf"), np.int64(3), np.str_("a"), pd.Timestamp("2020"), ()],
     ids=repr,
-)  # fmt: skip
+)
 def test_names_with_a_stable_representation_are_taken(name):
     model = ModelTreeClassifier()
     model.learn_one({name: 1.0, ("kind", name): "text"}, 0)
@@ -664,7 +664,7 @@ def test_what_pandas_calls_missing_is_missing_in_a_row_but_no_name():
 @pytest.mark.parametrize("when", [
     datetime.datetime(2025, 1, 1, 12), datetime.date(2025, 1, 1), datetime.time(3),
     np.datetime64("2025-01-01"),
-])  # fmt: skip
+])
 def test_dates_are_refused_with_what_to_do(when):
     model = ModelTreeClassifier()
     with pytest.raises(TypeError, match=r"'when': .* give the parts .* hour and weekday"):

@@ -16,15 +16,15 @@ robustness = program("robustness")
 CELLS = [
     robustness.cell(0, 1e6), robustness.cell(0, 1e300), robustness.cell(20, -1e6),
     robustness.cell(5_000, -1e300), robustness.line(0, 1e6),
-]  # fmt: skip
+]
 UNITS = [
     robustness.unit(1e-6), robustness.unit(1e6), robustness.unit(1e-3, 5.0),
     robustness.unit(1.0, 1e4),
-]  # fmt: skip
+]
 TARGETS = [
     robustness.target(0, 30.0), robustness.target(0, 1e6), robustness.target(3, -1e100),
     robustness.target(20, 1e6), robustness.target(5_000, 1e100),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(

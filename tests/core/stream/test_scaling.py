@@ -219,7 +219,7 @@ def test_accuracy_does_not_depend_on_the_route():
             [models[2].predict_one(x) == label, models[2].learn_one(x, label)][0]
             for x, label in zip(as_dicts(X), y.tolist(), strict=True)
         ]),
-    ]  # fmt: skip
+    ]
     assert accuracy[0] == accuracy[1]
     assert pickle.dumps(models[0]) == pickle.dumps(models[1]) == pickle.dumps(models[2])
     # the loop asks after every row, the others every fifty

@@ -156,7 +156,7 @@ def test_lists_may_end_while_a_tree_grows():
         x.update({
             f"later {j}": value for j, value in enumerate(rng.normal(size=60).tolist())
             if i >= 300 or i == 5 or rng.random() < 0.2
-        })  # fmt: skip
+        })
         if i == 5 or i >= 350 or i % 25 == 0:
             x["last"] = float(rng.normal())
         model.learn_one(x, x["dense 0"] + x["dense 1"])

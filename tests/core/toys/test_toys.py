@@ -58,7 +58,7 @@ def toys(tmp_path_factory):
     result = subprocess.run(
         [sys.executable, "-c", BUILD, str(folder), package],
         cwd=folder, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    )
     assert result.returncode == 0, result.stdout + result.stderr
     found = {}
     for path in folder.glob("*.pyx"):

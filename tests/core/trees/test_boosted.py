@@ -31,7 +31,7 @@ def cells(x, columns):
         (Category(name, x[name]) if name in x else None) if name in ("kind", "shape")
         else np.float32(x.get(name, np.nan))
         for name in columns
-    ]  # fmt: skip
+    ]
 
 
 def numbers(rng, n):

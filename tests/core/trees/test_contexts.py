@@ -335,7 +335,7 @@ def model_of_numbers():
     *[changed("targets", "mean", value) for value in (np.inf, 1e102)],
     changed("targets", "squares", 1e290),
     changed("targets", "weight", 5e-324),
-])  # fmt: skip
+])
 def test_damaged_states_of_numbers_are_refused(model_of_numbers, damage):
     assert_refused(model_of_numbers, damage)
 
@@ -354,7 +354,7 @@ def of_pool(key, place, value):
     of_pool("says", 0, 0.5),
     *[of_pool("trust", 0, value) for value in (-9.1, 9.1, np.nan, np.inf)],
     *[of_pool("trust", 1, value) for value in (-1e-3, 9.1, np.nan, np.inf)],
-])  # fmt: skip
+])
 def test_damaged_trust_is_refused(model_of_numbers, damage):
     assert_refused(model_of_numbers, damage)
 
@@ -414,7 +414,7 @@ def test_many_columns_take_no_more_than_half_of_the_room():
     changed(None, "weights", 3.4e38, (slice(None), 1)),
     changed("targets", "mean", 1e100),
     changed("targets", "squares", 1e200),
-])  # fmt: skip
+])
 def test_what_is_accepted_of_numbers_goes_on(model_of_numbers, damage):
     state, model = copy.deepcopy(model_of_numbers.snapshot()), model_of_numbers.clone()
     damage(state)
@@ -678,7 +678,7 @@ def features_of(model):
 
 MAKERS = pytest.mark.parametrize("make", [
     alone, numbers_alone, neighbors_alone, neighbors_numbers_alone,
-])  # fmt: skip
+])
 
 
 @MAKERS
@@ -745,7 +745,7 @@ def test_a_rule_that_changes_is_followed():
 @pytest.mark.parametrize(("n_names", "rests"), [(64, True), (65, False)])
 @pytest.mark.parametrize("members", [
     ("neighbors", "contexts"), (ForestClassifier(members=("frequencies", "contexts")),),
-])  # fmt: skip
+])
 def test_it_does_not_rest_while_it_gets_to_know_names(members, n_names, rests):
     rng = np.random.default_rng(0)
     numbers = rng.normal(size=(2100, 40))
@@ -762,7 +762,7 @@ def test_it_does_not_rest_while_it_gets_to_know_names(members, n_names, rests):
 
 @pytest.mark.parametrize("members", [
     ("neighbors", "contexts"), (ForestClassifier(members=("frequencies", "contexts")),),
-])  # fmt: skip
+])
 def test_a_copy_of_one_that_rests_wakes_as_it_does(members):
     X = np.random.default_rng(0).normal(size=(6100, 10))
     y = (X.sum(axis=1) > 0).astype(int)
@@ -784,7 +784,7 @@ def test_whole_numbers_may_be_names():
     number = rng.integers(len(kinds), size=8000)
     rows = [{"shop": 17 * int(i), "size": float(size)} for i, size in zip(
         number, rng.normal(size=len(number)), strict=True,
-    )]  # fmt: skip
+    )]
     model = alone()
     y = kinds[number].tolist()
     assert prequential_accuracy(model, rows[:4000], y[:4000]) > 0.5
@@ -805,7 +805,7 @@ def test_whole_numbers_that_are_names_have_means():
     y = (users[user] + shops[shop] + 0.3 * rng.normal(size=n)).tolist()
     rows = [{"user": 17 * int(i), "shop": 1000 - 3 * int(j)} for i, j in zip(
         user, shop, strict=True,
-    )]  # fmt: skip
+    )]
     errors = {}
     for members in (("boosted", "contexts"), ("boosted",)):
         model, squares = ForestRegressor(members=members), []

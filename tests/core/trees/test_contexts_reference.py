@@ -51,7 +51,7 @@ def stream(concept, n, n_labels, seed=0):
         rows.append({
             name: cell if isinstance(cell, str) else float(np.float32(cell))
             for name, cell in x.items()
-        })  # fmt: skip
+        })
         labels.append(label % (n_labels if "labels" not in concept or i > 150 else 2))
     return rows, labels
 
@@ -172,7 +172,7 @@ def test_it_says_what_the_reference_says(concept, n, n_labels):
 
 @pytest.mark.parametrize(("concept", "n"), [
     ("plain", 400), ("gaps kinds late weights", 560), ("names gaps scale", 620),
-])  # fmt: skip
+])
 def test_of_numbers_it_says_what_the_reference_says(concept, n):
     rows, labels = stream(concept, n, 40)
     rng, weights = np.random.default_rng(1), np.ones(n)

@@ -132,7 +132,7 @@ def test_the_classifier_is_its_reference(settings, is_weighted):
     reference = compared(
         model, rows, numbered(labels), weights, shares,
         **{k: v for k, v in settings.items() if k != "shrinkage"}, **strength,
-    )  # fmt: skip
+    )
     thresholds = [test[1] for test, _ in splits_of_reference(reference) if test]
     # tests of all kinds were met
     assert {Category, Buckets, float} <= set(map(type, thresholds))

@@ -212,7 +212,7 @@ def assert_disjoint(state, max_classes, n_labels):
 @hypothesis_settings(max_examples=60)
 @given(stream=streams(), params=st.fixed_dictionaries({
     "max_leaf_classes": st.integers(2, 4), "beam": st.integers(1, 4),
-}))  # fmt: skip
+}))
 def test_any_stream_gives_a_sound_label_tree(stream, params):
     model = LOMTreeClassifier(**params)
     for x, y, w in stream:

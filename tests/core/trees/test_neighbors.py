@@ -560,7 +560,7 @@ def model_of_numbers():
     *[changed("targets", "squares", value) for value in (-1.0, np.nan, 1e290)],
     *[changed("targets", "weight", value) for value in (-1.0, np.nan, 5e-324)],
     *[changed("targets", "mean", value) for value in (np.inf, 1e102)],
-])  # fmt: skip
+])
 def test_damaged_states_of_numbers_are_refused(model_of_numbers, damage):
     assert_refused(model_of_numbers, damage)
 
@@ -619,7 +619,7 @@ def test_what_is_accepted_goes_on(model_of_two, model_of_numbers, damage):
     changed("targets", "weight", 0.0),
     changed(None, "worth", [9.0, 0.0]),
     changed(None, "worth", [-9.0, 9.0]),
-])  # fmt: skip
+])
 def test_what_is_accepted_of_numbers_goes_on(model_of_numbers, damage):
     def as_arrays(state):
         damage(state)

@@ -149,7 +149,7 @@ def test_it_says_what_the_reference_says(concept, n, n_labels):
 @pytest.mark.parametrize(("concept", "n"), [
     ("plain", 300), ("gaps kinds late early weights", 560), ("scale", 400),
     ("wide gaps kinds", 700),
-])  # fmt: skip
+])
 def test_of_numbers_it_says_what_the_reference_says(concept, n):
     rows, numbers = stream(concept, n)
     numbers, weights = 100.0 + 7.0 * numbers, weights_of(concept, n)

@@ -134,7 +134,7 @@ def assert_same_tree(model, reference):
         links, stats = tree["links"][number], tree["nodes"][number]
         for link, other in (
             ("parent", node.parent), ("left", node.left), ("right", node.right),
-        ):  # fmt: skip
+        ):
             assert links[link] == (-1 if other is None else other.number)
         assert_same_numbers(splits[number], node.weights, (number, "weight"))
         norm = sum(weight**2 for weight in node.weights.values())
@@ -209,7 +209,7 @@ def test_every_step_equals_the_reference(task, algorithm, objective, inference):
         "start": "axis", "warm_up": 32, "depth": 3, "algorithm": algorithm,
         "objective": objective, "inference": inference, "learning_rate": RATES[algorithm],
         "max_norm": 20.0,
-    }  # fmt: skip
+    }
     rows, targets = stream_of(task, "dense")
     model = follow(task, params, rows, targets)
     assert moved_splits(model) > 1
@@ -241,7 +241,7 @@ def test_every_step_equals_the_reference(task, algorithm, objective, inference):
          "hold": 3, "momentum": 0.2, "start": "axis", "warm_up": 40},
     ],
     ids=lambda params: ",".join(f"{k}={v}" for k, v in params.items()),
-)  # fmt: skip
+)
 def test_every_setting_means_what_it_means_in_the_reference(task, params):
     rows, targets = stream_of(task, "dense", n=220)
     model = follow(task, {**ZEROS, **params}, rows, targets)
@@ -284,7 +284,7 @@ def test_the_warm_up_equals_the_reference(task, algorithm, start, objective, kin
         "start": start, "warm_up": 100, "depth": 3, "algorithm": algorithm,
         "objective": objective, "learning_rate": RATES[algorithm],
         "max_norm": 50.0 if algorithm == "paper" else 1000.0,
-    }  # fmt: skip
+    }
     rows, targets = stream_of(task, kind, n=140, seed=1)
     if algorithm == "paper":
         rows = raw_scale(rows)
@@ -490,7 +490,7 @@ def test_the_bound_holds_while_the_tree_learns(task):
             loss = sum(
                 0.5 * ((a - b) / d) ** 2
                 for a, b, d in zip(said, y_list, deviation, strict=True) if d > 0
-            )  # fmt: skip
+            )
             _, _, fear_value, hope_value = model._core.examine(x, y_list)
         assert fear_value >= loss - 1e-9
         assert -hope_value <= loss + 1e-9
@@ -580,7 +580,7 @@ PROJECTED = [
         {"max_norm": 1.0, "momentum": 0.9, "algorithm": "paper", "hold": 5}, huge,
         id="huge values, momentum, paper",
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("params", "values"), PROJECTED)
@@ -643,7 +643,7 @@ def test_nothing_depends_on_the_order_of_the_features(task, start, algorithm):
     params = {
         "start": start, "warm_up": 150, "depth": 3, "algorithm": algorithm,
         "learning_rate": 0.05 if algorithm == "paper" else 1.0,
-    }  # fmt: skip
+    }
     models = []
     for _ in range(3):
         names = [list(x) for x in rows]
@@ -673,7 +673,7 @@ def test_nothing_depends_on_the_order_of_the_features(task, start, algorithm):
          "inference": "exact", "algorithm": "paper", "learning_rate": 0.05, "momentum": 0.3},
     ],
     ids=lambda params: ",".join(f"{k}={v}" for k, v in params.items()),
-)  # fmt: skip
+)
 def test_a_restart_anywhere_changes_nothing(task, params):
     """In the middle of the warm-up, of a mini-batch, of a round of stable SGD."""
     rows, targets = stream_of(task, "changing", n=160)
@@ -887,12 +887,12 @@ def test_gradients_that_overflow_to_either_side_do_not_meet():
     model = NonGreedyTreeRegressor(
         depth=1, start="axis", warm_up=2, batch_size=5, algorithm="paper",
         max_norm=1e-300, learning_rate=1e-300,
-    )  # fmt: skip
+    )
     examples = [
         (-1e300, 0.0, 1e100), (0.0, 1.0, 1.0), (-1e300, -1.0, 1.0), (-1e300, 0.0, 1.0),
         (1e300, 1.0, 1e100), (1e300, 0.0, 1e100), (1e300, 1.0, 1.0), (-1e300, -1.0, 1e100),
         (-1e300, 1.0, 1e100),
-    ]  # fmt: skip
+    ]
     for value, y, w in examples:
         model.learn_one({"a": value} if value else {"a": 0.0, "b": -1.0}, y, w=w)
     tree = model.snapshot()["tree"]

@@ -108,7 +108,7 @@ CASES = [
     ("log", "l1", 4, 1e-3), ("log", "l1", 4, 0.01), ("hinge", "l1", 2, 1e-3),
     ("diff_hinge", "l1", 2, 1e-3), ("exponential", "l1", 2, 1e-3), ("squared", "l1", 0, 1e-3),
     ("squared", "l1", 0, 0.05),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("loss", "penalty", "classes", "regularization"), CASES)
@@ -215,7 +215,7 @@ def test_every_loss_and_penalty_learns(loss, penalty):
     chosen = proba.argmax(axis=1)
     decided = np.abs(proba[:, 0] - 0.5) > 1e-9
     assert np.array_equal(np.array(model.labels)[chosen][decided],
-                          model.predict_many(X[3000:])[decided])  # fmt: skip
+                          model.predict_many(X[3000:])[decided])
 
 
 @pytest.mark.parametrize("settings", [{"loss": "hinge"}, {"penalty": "linf"}])
@@ -469,7 +469,7 @@ def steps(rng):
 # .628 and .632, .794 and .796
 @pytest.mark.parametrize(("task", "best"), [
     (plane, "softmax"), (shells, "naive_bayes"), (steps, "majority"),
-])  # fmt: skip
+])
 @pytest.mark.parametrize("seed", range(2))
 def test_every_leaf_model_has_its_task(task, best, seed):
     X, y = task(np.random.default_rng(seed))
@@ -608,7 +608,7 @@ def test_regression_on_steps():
     ("loss", "squared"), ("penalty", "l2"), ("regularization", -1.0), ("depth_penalty", -0.1),
     ("delta", 0.0), ("delta", 1.5), ("leaf_model", "path"), ("grace_period", 0.5),
     ("max_bins", 1), ("max_bytes", 1000), ("max_bins", 2.5), ("loss", 3),
-])  # fmt: skip
+])
 def test_bad_parameters_are_named(name, value):
     with pytest.raises((TypeError, ValueError), match=name):
         SelfTerminatingTreeClassifier(**{name: value})
@@ -621,7 +621,7 @@ def test_the_least_weights_there_are_leave_probabilities():
         ({"b": -0.35, "c": 2.0**63, "d": 1e150}, 1), ({"d": 5e-324}, 1),
         ({"a": -0.18, "c": 1e150, "e": 0.0, "d": 0.6}, 1),
         ({"a": 1e150, "b": 2.0**63, "c": 0.0, "e": 1.0, "d": -0.14}, 0),
-    ):  # fmt: skip
+    ):
         model.learn_one(x, y, w=5e-324)
     assert sum(model.predict_proba_one({"d": 5e-324}).values()) == pytest.approx(1.0)
 

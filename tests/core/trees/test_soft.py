@@ -174,7 +174,7 @@ def test_every_step_on_changing_weighted_rows_equals_the_reference(kind):
     targets = classes
     if kind == "number":
         targets = [1e6 * (math.sin(y) + x.get("number 2", 0.3)) for x, y in
-                   zip(rows, classes, strict=True)]  # fmt: skip
+                   zip(rows, classes, strict=True)]
     weights = np.random.default_rng(5).choice([0.0, 0.5, 1.0, 3.0], size=len(rows)).tolist()
     follow(estimator_of(kind), EAGER, rows, targets, weights)
 
@@ -249,7 +249,7 @@ def test_a_plain_step_follows_the_numerical_gradient(kind, leaf, penalty, share)
     model = estimator_of(kind)(
         algorithm="paper", leaf=leaf, update="all", learning_rate=0.1, penalty=penalty,
         penalty_share=share, delta=0.9, window=50, max_nodes=7, min_reach=0.0,
-    )  # fmt: skip
+    )
     for x, y in zip(rows[:-3], targets[:-3], strict=True):
         model.learn_one(x, y)
     assert model.n_nodes >= 5
@@ -266,7 +266,7 @@ def test_a_plain_step_follows_the_numerical_gradient(kind, leaf, penalty, share)
             assert model.predict_one(x) == pytest.approx(predicted[0], rel=1e-9)
         else:
             shares = softmax(np.array([-predicted[0] / 2, predicted[0] / 2])
-                             if kind == "2" else predicted)  # fmt: skip
+                             if kind == "2" else predicted)
             assert list(model.predict_proba_one(x).values()) == pytest.approx(list(shares))
         model.learn_one(x, y)
         after = node_parameters(model.snapshot())
@@ -283,7 +283,7 @@ def test_a_plain_step_follows_the_numerical_gradient(kind, leaf, penalty, share)
                     moved[node][place] += sign * step
                     values.append(objective(
                         tree, moved, features, target, kind == "number", penalty, share
-                    ))  # fmt: skip
+                    ))
                 gradient = (values[0] - values[1]) / (2 * step)
                 moved_by = (w[place] - after[node][place]) / rate
                 if penalty == "l1" and not is_leaf and abs(w[place]) < step:
@@ -473,7 +473,7 @@ def test_many_sparse_columns():
     columns = np.hstack([
         np.take_along_axis(preferred[y], rng.integers(40, size=(n, 6)), axis=1),
         rng.integers(words, size=(n, 6)),
-    ])  # fmt: skip
+    ])
     X = sp.csr_array((np.ones(n * 12), columns.ravel(), np.arange(0, n * 12 + 1, 12)), (n, words))
     X.sum_duplicates()
     for params in ({"delta": 0.9, "window": 50}, PLAIN):
@@ -619,7 +619,7 @@ both = pytest.mark.parametrize("estimator", [SoftTreeClassifier, SoftTreeRegress
 @pytest.mark.parametrize(("algorithm", "kind", "rate"), [
     ("stream", "2", 5.0), ("stream", "4", 5.0), ("stream", "number", 3.0), ("paper", "4", 0.1),
     ("paper", "number", 0.1),
-])  # fmt: skip
+])
 def test_the_rate_suits_the_algorithm_and_the_task(algorithm, kind, rate):
     rows, targets = stream(kind, n=100)
     plain = estimator_of(kind)(algorithm=algorithm)
@@ -670,7 +670,7 @@ def test_fixed_parameters_refuse_and_mutable_ones_reach_the_core(estimator):
     changes = {
         "learning_rate": 1.0, "penalty_share": 0.01, "max_nodes": 1, "max_depth": 0, "delta": 0.9,
         "window": 50.0, "min_reach": 0.2, "routing": "hard",
-    }  # fmt: skip
+    }
     plain = estimator()
     plain.learn_many(X, y)
     for name, value in changes.items():

@@ -286,7 +286,7 @@ cdef class Neighbors(OneLeaf):
                     *[self.scales[f] for f in range(self.rows.n_fields)],
                 ]
             ]),
-        }  # fmt: skip
+        }
 
     cdef int _take_own_state(self, dict state) except -1:
         cdef const double[:, ::1] scales = state["scales"]
