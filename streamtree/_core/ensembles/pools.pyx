@@ -571,7 +571,8 @@ cdef class LinearPool(_Pool):
 
     The error of the mean is predicted by ridge regression on how far every member, and with
     `follows` the last targets, lie from it, and on its last errors. That is followed as far as it
-    has been worth it. What a Corrector says is added at last, as far as that has been worth it.
+    has been worth it. What a Corrector says is added at last, as far as that has been worth it; the
+    mean and its errors are to say what that leaves.
     """
 
     cdef Py_ssize_t n_pooled        # members but for the one that corrects
@@ -648,12 +649,15 @@ cdef class LinearPool(_Pool):
             )
 
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
-        cdef double target = example.targets[0], mean = self._mean(scratch)
+        cdef double target = example.targets[0], mean = self._mean(scratch), error = target - mean
+        if self.corrector >= 0:
+            error -= self.says[self.corrector] * scratch[self.places[self.corrector]].shares[0]
         self.tell(scratch.pooled, scratch)
         self._learn_trust(target, scratch)
-        self._learn_correction(target, mean, example.weight, scratch)
+        self._learn_correction(error, mean, example.weight, scratch)
+        self._remember(error, target)
         moments_add(&self.targets, target, example.weight)
-        self._move_weights(target, mean, example.weight, scratch)
+        self._move_weights(error, mean, example.weight, scratch)
 
     cdef void _learn_trust(self, double target, const Scratch* scratch) noexcept nogil:
         """Learn how far a Corrector is to be followed."""
@@ -667,13 +671,13 @@ cdef class LinearPool(_Pool):
         )
         self.says[self.corrector] = trust_of(&self.trust)
 
-    cdef void _move_weights(self, double target, double mean, double weight,
+    cdef void _move_weights(self, double error, double mean, double weight,
                             Scratch* scratch) noexcept nogil:
         cdef Py_ssize_t m
-        cdef double error, distance, deviation = self._deviation()
+        cdef double distance, deviation = self._deviation()
         if not deviation > 0.0:
             return
-        error = in_deviations(target - mean, deviation)
+        error = in_deviations(error, deviation)
         for m in range(self.n_pooled):
             distance = in_deviations(scratch[self.places[m]].shares[0] - mean, deviation)
             move_weight(
@@ -681,21 +685,24 @@ cdef class LinearPool(_Pool):
             )
         share_out(self.says, <int32_t> self.n_pooled)
 
-    cdef void _learn_correction(self, double target, double mean, double weight,
+    cdef void _learn_correction(self, double error, double mean, double weight,
                                 const Scratch* scratch) noexcept nogil:
-        cdef double deviation = self._deviation(), said = 0.0, error, part
+        cdef double deviation = self._deviation(), said = 0.0, part
         cdef Py_ssize_t i
         self.n_judged += 1
         if deviation > 0.0:
             for i in range(self.ridge.n):
                 self.inputs[i] = in_deviations(self._input(i, mean, scratch), deviation)
                 said += self.ridge.slopes[i] * self.inputs[i]
-            said, error = in_deviations(said, 1.0), in_deviations(target - mean, deviation)
+            said, error = in_deviations(said, 1.0), in_deviations(error, deviation)
             part = 1.0 / min(self.n_judged, <int64_t> JUDGED_ROWS)
             self.product += part * (error * said - self.product)
             self.spread += part * (said * said - self.spread)
             ridge_learn(&self.ridge, self.inputs, error, weight)
-        error, part = target - mean, 1.0 / min(self.n_judged, <int64_t> RECENT_ROWS)
+
+    cdef void _remember(self, double error, double target) noexcept nogil:
+        """Keep the last error and target, for the rows to come."""
+        cdef double part = 1.0 / min(self.n_judged, <int64_t> RECENT_ROWS)
         self.recent[LAST_ERROR], self.recent[LAST_TARGET] = error, target
         self.recent[MEAN_ERROR] += part * (error - self.recent[MEAN_ERROR])
         self.recent[MEAN_TARGET] += part * (target - self.recent[MEAN_TARGET])
