@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 __all__ = [
-    "Data", "as_dicts", "blobs", "load", "noisy_halfspace", "rare_class", "stream_order", "visits",
+    "Data", "as_dicts", "blobs", "load", "noisy_halfspace", "rare_class", "sensors",
+    "stream_order", "visits",
 ]
 
 FOLDER_VARIABLE = "STREAMTREE_DATA"
@@ -258,3 +259,20 @@ def visits(n: int, seed: int) -> tuple[NDArray[np.float64], ...]:
     names = [rng.permutation(100_000)[each] for each in (users, shops)]
     seconds = np.round(1.6e9 + 3600 * hours)
     return np.column_stack([X, *names, seconds]), mean, mean + 0.7 * rng.normal(size=n)
+
+
+def sensors(n: int, seed: int) -> tuple[NDArray[np.float64], ...]:
+    """Two numbers and a sensor; what is to be expected of them; and the target.
+
+    Each of 300 sensors, named by a whole number, has a state that changes when it is read: little.
+    """
+    rng = np.random.default_rng(seed)
+    number = rng.integers(300, size=n)
+    X = rng.normal(size=(n, 2))
+    states, changes = rng.normal(size=300), 0.3 * rng.normal(size=n)
+    mean, y = np.empty(n), np.empty(n)
+    for i, k in enumerate(number):
+        mean[i] = 0.95 * states[k] + 0.5 * X[i, 0]
+        states[k] = 0.95 * states[k] + changes[i]
+        y[i] = states[k] + 0.5 * X[i, 0]
+    return np.column_stack([X, rng.permutation(100_000)[number]]), mean, y

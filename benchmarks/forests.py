@@ -27,7 +27,7 @@ import gate_streams as streams
 import numpy as np
 from accuracy import RESULTS
 from contestants import CONTESTANTS, MOA_FORESTS
-from data import load, visits
+from data import load, sensors, visits
 from gate import Standings, strongest
 from gate_runs import Result, marks
 from numpy.typing import NDArray
@@ -422,22 +422,23 @@ def series(report: Report, options: argparse.Namespace) -> None:
 
 
 def names(report: Report, options: argparse.Namespace) -> None:
-    """Users and shops that go by numbers, as they are and as strings; the later half of rows."""
-    X, mean, y = visits(40_000, seed=1)
-    late = slice(len(y) // 2, None)
-    labels, chance = (y > 0).astype(int), np.array([math.erfc(-m / 0.7 / 2**0.5) / 2 for m in mean])
-    best = np.mean(np.maximum(chance, 1 - chance)[late]), _r2(mean[late], y[late])
+    """Users, shops and sensors that go by numbers, as they are and as strings."""
     lines = []
-    for kind, columns in (("numbers", None), ("strings", [3, 4])):
-        told = ForestClassifier(nominal_attributes=columns).test_then_learn_many(X, labels)
-        said = ForestRegressor(nominal_attributes=columns).test_then_learn_many(X, y)
-        lines.append([
-            kind, f"{np.mean(told[late] == labels[late]):.4f}", f"{_r2(said[late], y[late]):.4f}",
-        ])
-    report.begin("names", "3,000 users and 500 shops, later half of 40,000 rows")
-    report.table(
-        ["names are", "accuracy", "R2"], [*lines, ["at best", f"{best[0]:.4f}", f"{best[1]:.4f}"]]
-    )
+    for what, stream, noise, named in (
+        ("users, shops", visits, 0.7, [3, 4]), ("sensors", sensors, 0.3, [2]),
+    ):
+        X, mean, y = stream(40_000, seed=1)
+        late, labels = slice(len(y) // 2, None), (y > 0).astype(int)
+        for kind, columns in (("numbers", None), ("strings", named)):
+            told = ForestClassifier(nominal_attributes=columns).test_then_learn_many(X, labels)
+            said = ForestRegressor(nominal_attributes=columns).test_then_learn_many(X, y)
+            accuracy, r2 = np.mean(told[late] == labels[late]), _r2(said[late], y[late])
+            lines.append([what, kind, f"{accuracy:.4f}", f"{r2:.4f}"])
+        chance = np.array([math.erfc(-m / noise / 2**0.5) / 2 for m in mean])
+        accuracy = np.mean(np.maximum(chance, 1 - chance)[late])
+        lines.append([what, "at best", f"{accuracy:.4f}", f"{_r2(mean[late], y[late]):.4f}"])
+    report.begin("names", "3,000 users and 500 shops, 300 sensors; later half of 40,000 rows")
+    report.table(["stream", "names are", "accuracy", "R2"], lines)
 
 
 def _r2(said: NDArray[np.float64], y: NDArray[np.float64]) -> float:
