@@ -21,6 +21,7 @@ BEFORE_FIELDS, BLOCK, TURN, LEAST_VALUES = 16, 256, 4, 16
 BINS, MOST_EXACT, MOST_CUTS = 24, 32, 63
 PROBES, FIRST_SLOTS, LEAST_SLOTS, GROWTH, MOST_BYTES = 4, 1024, 64, 4, 2**22
 RATES = np.array([1 / 3000, 1 / 100_000])
+LOSSES_OF_NUMBERS = np.array([0.4, 0.0])
 PRIORS, PRIOR_ROWS, LEAST_SHARE = np.array([2.0, 0.5]), np.array([5.0, 1.0]), 0.001
 RATE, KEPT, MOST_WEIGHT, MOST_REPEATS = 0.05, 0.9999, 8.0, 10.0
 MOST_DEVIATIONS, MEMORY, FIRST_SPREAD = 3.0, 1000, 0.001
@@ -119,8 +120,10 @@ class Record:
         self.key, self.last, self.labels = key, last, set()
         self.came, self.expected = np.zeros((2, MOST_LABELS, len(RATES)))
 
-    def fade(self, row):
-        fading = np.exp(-(row - self.last) * RATES)
+    def fade(self, row, losses):
+        if self.last == row:
+            return
+        fading = np.exp(-(row - self.last) * RATES - losses)
         self.came, self.expected, self.last = self.came * fading, self.expected * fading, row
 
 
@@ -186,6 +189,7 @@ class Contexts:
     """What mixtures of labels and of numbers share."""
 
     has_labels = True
+    losses = np.zeros(len(RATES))  # of the logarithm of sums, whenever their context comes
 
     def __init__(self):
         self.rows, self.seen, self.most_pairs, self.last = 0, 0, 0, [-1, -1]
@@ -215,7 +219,7 @@ class Contexts:
         blank = Record(0, self.rows)
         found = [self.table.find(key, self.rows) or blank for key in self.keys(row)]
         ages = self.rows - np.array([record.last for record in found])
-        fading = np.exp(-ages[:, None, None] * RATES)
+        fading = np.exp(-ages[:, None, None] * RATES - self.losses)
         came = np.array([record.came[:n] for record in found]) * fading
         expected = np.array([record.expected[:n] for record in found]) * fading
         known = np.array([[label in record.labels for label in range(n)] for record in found])
@@ -245,7 +249,7 @@ class Contexts:
         """
         for key in sorted(self.keys(row), key=lambda key: self.table.find(key, self.rows) is None):
             record = self.table.find_or_add(key, self.rows)
-            record.fade(self.rows)
+            record.fade(self.rows, self.losses)
             yield record
 
     # ----------------------------------------------------------------- fields and contexts
@@ -362,6 +366,7 @@ class ReferenceMeans(Contexts):
     """Where a number is wrong, in deviations of the targets."""
 
     has_labels = False
+    losses = LOSSES_OF_NUMBERS
 
     def __init__(self):
         super().__init__()

@@ -104,15 +104,17 @@ static inline void streamtree_move_means(
     streamtree_step(slopes, weights, squares, rate, kept, most);
 }
 
-/* The parts of sums that are left after so many rows, by speed: exp(-age * rates). */
-static inline void streamtree_fading(uint32_t age, const float *rates, float *fading)
+/* The parts of sums that are left when a context comes again after so many rows, by speed:
+   exp(-age * rates - losses). */
+static inline void streamtree_fading(
+    uint32_t age, const float *rates, const float *losses, float *fading)
 {
 #if defined(STREAMTREE_VECTORS)
     *(streamtree_four *) fading = streamtree_expf_of_four(
-        -(float) age * *(const streamtree_four *) rates);
+        -(float) age * *(const streamtree_four *) rates - *(const streamtree_four *) losses);
 #else
     for (int s = 0; s < STREAMTREE_SUMS; s++)
-        fading[s] = streamtree_expf(-(float) age * rates[s]);
+        fading[s] = streamtree_expf(-(float) age * rates[s] - losses[s]);
 #endif
 }
 

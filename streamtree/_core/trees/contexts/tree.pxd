@@ -50,6 +50,7 @@ cdef class Contexts(Corrector):
     cdef ContextFields fields
     cdef ContextCounts counts
     cdef Weights* weights       # by context
+    cdef float* losses          # of sums, by speed, whenever a context comes
     cdef int64_t rows           # learned
     cdef bint was_told          # what was expected of the row that is learned next
     cdef Counted counted        # what is to be learned of the row that was noted

@@ -2,9 +2,10 @@
 
 Of every context it is counted how often labels came with it, and how often they were expected to:
 the sum of their shares, as the others and the mixture together said them before; of numbers, what
-was missing in what the others said. All fade at two speeds. The evidence, the logarithm of the one
-over the other, or the mean of what was missing, is mixed by weights that follow the log loss
-(logistic mixing, Mahoney 2005; Mattern 2012), or the squared error.
+was missing in what the others said. All fade at two speeds, numbers at one of them besides with
+every row that has the context. The evidence, the logarithm of the one over the other, or the mean
+of what was missing, is mixed by weights that follow the log loss (logistic mixing, Mahoney 2005;
+Mattern 2012), or the squared error.
 """
 
 cimport cython
@@ -50,7 +51,8 @@ cdef extern from "../../kernels/evidence.h" nogil:
     void move_means "streamtree_move_means"(
         const float* evidence, float error, float* weights, float* squares, float rate,
         float kept, float most)
-    void fading_of "streamtree_fading"(uint32_t age, const float* rates, float* fading)
+    void fading_of "streamtree_fading"(
+        uint32_t age, const float* rates, const float* losses, float* fading)
     void fade "streamtree_fade"(float* counts, uint32_t labels, const float* fading)
     void count_label "streamtree_count_label"(
         float* counts, uint32_t labels, const float* expected, int label, float weight)
@@ -61,6 +63,10 @@ cdef enum:
 
 # a sum is worth 1/e after 3,000 or 100,000 rows, by speed
 cdef float[SUMS] RATES = [1.0 / 3000, 1.0 / 100000, 1.0 / 3000, 1.0 / 100000]
+# Besides they lose so much of their logarithm whenever the context comes. Numbers that a name stands
+# for change from one time to the next; of labels such short memories tell little.
+cdef float[SUMS] LOSSES_OF_LABELS = [0.0, 0.0, 0.0, 0.0]
+cdef float[SUMS] LOSSES_OF_NUMBERS = [0.4, 0.0, 0.4, 0.0]
 # the step size of the weights, what is left of the squares of their slopes after a row, and the
 # largest weight
 cdef float RATE = 0.05
@@ -124,7 +130,9 @@ cdef class Contexts(Corrector):
         found.slots[i] = -1
         if record != NULL:
             found.slots[i] = self.counts.slot_of(record)
-            fading_of(<uint32_t> self.rows - record.last, RATES, found.fading[i])
+            fading_of(
+                <uint32_t> self.rows - record.last, RATES, self.losses, found.fading[i]
+            )
         return record
 
     cdef int _note(self, const Row* row, const Example* example, void* memo) except -1 nogil:
@@ -268,6 +276,7 @@ cdef class ContextTree(Contexts):
     """Says nothing of labels until there are contexts, and where there are too many labels."""
 
     def __cinit__(self):
+        self.losses = LOSSES_OF_LABELS
         self.memo_size = sizeof(Mixed)
         self.memo_place_size = MOST_CONTEXTS * SPEEDS * sizeof(float)
 
@@ -430,6 +439,7 @@ cdef class ContextMeans(Contexts):
     """
 
     def __cinit__(self):
+        self.losses = LOSSES_OF_NUMBERS
         self.memo_size = sizeof(MixedMeans)
         self.fields.has_labels = False
 
