@@ -1,9 +1,9 @@
 """The last rows, laid out to be compared with one more.
 
-A cell is a standardised number, or a hash of the category that a feature has. Whole numbers of which
-there are many may be names: of these there is another cell, with the number itself. Some rows at a time
-are a block, in which the cells of a field lie side by side. Once all places are taken, rows go in
-the order in which they came.
+A cell is a standardised number, or a hash of the category that a feature has. Whole numbers of
+which there are many may be names: of these there is another cell, with the number itself. Some rows
+at a time are a block, in which the cells of a field lie side by side. Once all places are taken,
+rows go in the order in which they came.
 """
 
 cimport cython
@@ -51,7 +51,9 @@ cdef inline int32_t name_of(float value) noexcept nogil:
     # 0 and -0 are one
     value += <float> 0.0
     memcpy(&bits, &value, sizeof(bits))
-    return <int32_t> (bits | 1) if value == value else 0
+    if value != value:
+        return 0
+    return <int32_t> bits if bits else 1
 
 
 @cython.final
