@@ -6,7 +6,7 @@ distances are in single or double precision, the same rows are the nearest.
 
 import numpy as np
 import pytest
-from reference.neighbors import MOST_ROWS, ReferenceMeans, ReferenceNeighbours
+from reference.neighbors import MOST_ROWS, ReferenceMeans, ReferenceNeighbours, Values
 from support.neighbors import alone, member_said, numbers_alone
 from support.snapshots import part_of
 
@@ -33,6 +33,11 @@ def stream(concept, n, seed=0):
             number += x["shape"] in ("s1", "s3")
         if "wide" in concept:
             x |= {f"other {j}": cell for j, cell in enumerate(rng.normal(size=44).tolist())}
+        if "shops" in concept or "names" in concept:
+            x["shop"] = 5e6 + 7 * rng.integers(60)
+            number += x["shop"] % 3 - 1 if "names" in concept else x["shop"] % 4
+        if "names" in concept:
+            x |= whole_numbers(rng, i)
         if "gaps" in concept and i > 20:
             x = {name: cell for name, cell in x.items() if rng.random() > 0.15}
         if "late" in concept and i > 100:
@@ -46,6 +51,25 @@ def stream(concept, n, seed=0):
         rows.append(x)
         numbers.append(number)
     return rows, np.array(numbers)
+
+
+def whole_numbers(rng, i):
+    """Columns that may be names, and some that are not."""
+    x = {
+        # in more than 23 bits
+        "user": 2.0**23 + rng.integers(2**23 - 1),
+        # zeros of both signs; few values at a time; too few; with fractions at last
+        "signed": float(rng.integers(-30, 30)) * rng.choice([-1.0, 1.0]),
+        "seldom": 1.0 + rng.integers(70 if rng.random() < 0.07 else 8),
+        "few": 1.0 + rng.integers(25),
+        "size": float(rng.integers(50)) + 0.5 * (i in (210, 300)),
+    }
+    x |= {f"number {j}": float(rng.integers(-40, 40)) for j in range(6)}
+    if i > 40:
+        x |= {f"number {j}": np.nan for j in range(6) if rng.random() < 0.1}
+    if i > 140:
+        x["late name"] = 1.0 + rng.integers(300)
+    return x
 
 
 def cells(x):
@@ -79,9 +103,11 @@ def compare_rows(state, names, reference):
     assert np.array_equal(rows["targets"][order], targets)
     weights = [row.weight for row in reference.rows]
     assert np.array_equal(rows["weights"][order], np.float32(weights))
-    for f, (column, field) in enumerate(zip(rows["fields"], reference.fields, strict=True)):
+    places = enumerate(zip(rows["fields"].tolist(), reference.fields, strict=True))
+    for f, ((column, is_exact), field) in places:
         name = names[column]
         assert (name.name if field.is_feature else name) == field.name
+        assert is_exact == field.is_exact
         found = rows["cells"][order, f]
         wanted = [row.cells[f] for row in reference.rows]
         if field.is_feature:
@@ -89,25 +115,66 @@ def compare_rows(state, names, reference):
             assert [kinds[cell] for cell in wanted] == found.tolist()
             assert len(set(kinds.values())) == len(kinds)
             assert kinds.get(0, 0) == 0
+        elif field.is_exact:
+            assert found.view(np.uint32).tolist() == wanted
         else:
             assert np.allclose(found.view(np.float32), wanted, rtol=1e-6, atol=1e-6)
 
 
+def compare_values(state, reference):
+    """What columns of numbers have had; of other fields nothing is known."""
+    for found, field in zip(state["rows"]["values"], reference.fields, strict=True):
+        values = reference.values.get(field) or Values()
+        assert found["n_rows"] == values.n_rows
+        assert found["n_bits"] == len(values.places)
+        bits = sum(int(word) << 64 * i for i, word in enumerate(found["bits"]))
+        assert bits == sum(1 << place for place in values.places)
+        assert found["has_many"] == values.has_many
+        assert found["has_fractions"] == values.has_fractions
+
+
 def compare_scales(state, reference):
     parts = [reference.common, reference.age, reference.doubt]
-    parts += [reference.scales[field.name] for field in reference.fields]
+    parts += [reference.scales[field] for field in reference.fields]
     wanted = [(part.log, part.squares) for part in parts]
     assert np.allclose(state["scales"], wanted, rtol=CLOSE, atol=CLOSE)
 
 
-def compare(model, reference):
-    snapshot = model.snapshot()
-    compare_rows(part_of(model), snapshot["features"], reference)
-    compare_scales(part_of(model), reference)
+def compare(model, reference, is_whole):
+    """Rows only where the whole is compared: they do not change once they are there."""
+    snapshot, state = model.snapshot(), part_of(model)
+    if is_whole:
+        compare_rows(state, snapshot["features"], reference)
+    compare_values(state, reference)
+    compare_scales(state, reference)
 
 
-def is_compared(i, n):
+def is_whole(i, n):
     return i % 100 in (15, 16, 31, 63, 99) or i in (255, 256, 511, 512, n - 1)
+
+
+def names_of(reference):
+    """Columns of names, and whether each is looked at."""
+    fields = zip(reference.fields, reference.are_looked_at().tolist(), strict=True)
+    return tuple((field.name, is_one) for field, is_one in fields if field.is_exact)
+
+
+def check_names(concept, seen):
+    """Of a stream, after whose rows `names_of` was seen."""
+    names = {name for one in seen for name, _ in one}
+    last = [name for name, _ in seen[-1]]
+    if "names" in concept:
+        # one was known to be none, and one came late; there would be ten
+        assert len(last) == 8
+        assert "size" in names
+        assert "late name" in last
+        assert not {"few", "seldom", "size"} & set(last)
+    elif "shops" in concept:
+        # it is learned whether it is looked at
+        assert last == ["shop"]
+        assert {is_one for one in seen for _, is_one in one} == {True, False}
+    else:
+        assert not names
 
 
 CASES = [
@@ -118,6 +185,10 @@ CASES = [
     ("late labels weights kinds", 300, 16),
     ("early nothing", 530, 2),
     ("wide gaps kinds", 700, 2),
+    ("shops", 620, 4),
+    ("shops gaps late weights", 560, 3),
+    ("names gaps", 620, 3),
+    ("names kinds late weights", 560, 12),
 ]
 
 
@@ -130,6 +201,7 @@ def test_it_says_what_the_reference_says(concept, n, n_labels):
     weights = weights_of(concept, n)
     settings, most_rows = settings_of(concept)
     model, reference, order = alone(**settings), ReferenceNeighbours(most_rows), {}
+    seen = []
     for i, (x, y, w) in enumerate(zip(rows, labels.tolist(), weights.tolist(), strict=True)):
         row = cells(x)
         if i:
@@ -138,23 +210,26 @@ def test_it_says_what_the_reference_says(concept, n, n_labels):
         model.learn_one(x, y, w=w)
         label = order.setdefault(y, len(order))
         reference.learn(row, label, w, len(order))
-        if is_compared(i, n):
-            compare(model, reference)
+        compare(model, reference, is_whole(i, n))
+        seen.append(names_of(reference))
     assert len(order) == n_labels
     n_fields = {field.name for field in reference.fields}
     assert ("late kind" in n_fields) == ("late" in concept)
     assert not any(name.startswith("early") for name in n_fields)
+    check_names(concept, seen)
 
 
 @pytest.mark.parametrize(("concept", "n"), [
     ("plain", 300), ("gaps kinds late early weights", 560), ("scale", 400),
-    ("wide gaps kinds", 700),
+    ("wide gaps kinds", 700), ("shops gaps", 620),
+    ("names weights late", 560),
 ])
 def test_of_numbers_it_says_what_the_reference_says(concept, n):
     rows, numbers = stream(concept, n)
     numbers, weights = 100.0 + 7.0 * numbers, weights_of(concept, n)
     settings, most_rows = settings_of(concept)
     model, reference, trusts = numbers_alone(**settings), ReferenceMeans(most_rows), set()
+    seen = []
     for i, (x, y, w) in enumerate(zip(rows, numbers.tolist(), weights.tolist(), strict=True)):
         row = cells(x)
         if i:
@@ -164,13 +239,14 @@ def test_of_numbers_it_says_what_the_reference_says(concept, n):
         model.learn_one(x, y, w=w)
         reference.learn(row, y, w)
         trusts.add(reference.trust())
-        if is_compared(i, n):
-            compare(model, reference)
-            state = part_of(model)
-            for name in ("weight", "mean", "squares"):
-                assert state["targets"][name] == pytest.approx(getattr(reference, name))
-            worth = reference.product, reference.spread
-            assert state["worth"] == pytest.approx(worth, rel=CLOSE, abs=CLOSE)
+        compare(model, reference, is_whole(i, n))
+        seen.append(names_of(reference))
+        state = part_of(model)
+        for name in ("weight", "mean", "squares"):
+            assert state["targets"][name] == pytest.approx(getattr(reference, name))
+        worth = reference.product, reference.spread
+        assert state["worth"] == pytest.approx(worth, rel=CLOSE, abs=CLOSE)
+    check_names(concept, seen)
     # kriging is followed in part, too
     assert len(trusts) > 10
     assert min(trusts) < 1
