@@ -9,6 +9,8 @@ from streamtree._core.stream.row cimport Example, Row
 
 cdef enum:
     MOST_ROWS = 8192
+    # of the bits that values set
+    WORDS = 4
 
 
 cdef extern from "../../kernels/neighbors.h" nogil:
@@ -56,13 +58,17 @@ cdef inline bint is_same(const Candidate* one, const Candidate* other) noexcept 
     return one.group == other.group
 
 
-cdef struct Values:
-    # of a field of numbers, to tell numbers that count from those that name
-    uint64_t[4] bits        # those of the last rows, each a bit by its hash
-    int32_t n_bits
-    int32_t n_rows
-    int32_t has_many        # different ones, in some rows
+cdef struct Noted:
+    # of the values of a field of numbers, to tell numbers that count from those that name
+    int32_t n_bits          # of a block of rows
+    int32_t n_rows          # of the block
+    int32_t has_many        # different ones, in a block
     int32_t has_fractions
+
+
+cdef struct Values:
+    Noted noted
+    uint64_t[WORDS] bits    # of the values of a block, each a bit by its hash
 
 
 cdef class NeighborRows:

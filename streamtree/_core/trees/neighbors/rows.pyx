@@ -40,9 +40,9 @@ cdef float LEAST_WEIGHT = 1e-6
 cdef float MOST_WEIGHT = 10.0
 
 
-cdef Values _blank
-memset(&_blank, 0, sizeof(Values))
-VALUES = np.asarray(<Values[:1]> &_blank).dtype
+cdef Noted _blank
+memset(&_blank, 0, sizeof(Noted))
+NOTED = np.asarray(<Noted[:1]> &_blank).dtype
 
 
 cdef inline int32_t name_of(float value) noexcept nogil:
@@ -135,12 +135,11 @@ cdef class NeighborRows:
     cdef bint _names(self, const Candidate* number, int32_t f) noexcept nogil:
         """Whether the numbers of a field, which is likely to be the f-th, may be names."""
         cdef int32_t g
+        cdef const Noted* noted
         for g in range(f, f + self.n_fields):
             if is_same(&self.fields[g % self.n_fields], number):
-                return (
-                    self.values[g % self.n_fields].has_many
-                    and not self.values[g % self.n_fields].has_fractions
-                )
+                noted = &self.values[g % self.n_fields].noted
+                return noted.has_many and not noted.has_fractions
         return False
 
     cdef int take_fields(self, const Candidate* found, int32_t n) except -1 nogil:
@@ -259,24 +258,25 @@ cdef class NeighborRows:
         cdef uint32_t bit
         cdef uint64_t mask
         cdef float value
-        cdef Values* values
+        cdef Noted* noted
+        cdef uint64_t* bits
         for f in range(self.n_fields):
-            values = &self.values[f]
-            if values.has_fractions or not is_number(&self.fields[f]):
+            noted, bits = &self.values[f].noted, self.values[f].bits
+            if noted.has_fractions or not is_number(&self.fields[f]):
                 continue
             value = row.table[self.fields[f].column]
             if value != value:
                 continue
-            values.has_fractions = value != floorf(value)
+            noted.has_fractions = value != floorf(value)
             bit = <uint32_t> name_of(value) * <uint32_t> 2654435761 >> 24
             mask = <uint64_t> 1 << bit % 64
-            values.n_bits += not values.bits[bit // 64] & mask
-            values.bits[bit // 64] |= mask
-            values.has_many |= values.n_bits > FEW_BITS
-            values.n_rows += 1
-            if values.n_rows == SHOWN_ROWS:
-                memset(values.bits, 0, sizeof(values.bits))
-                values.n_bits = values.n_rows = 0
+            noted.n_bits += not bits[bit // 64] & mask
+            bits[bit // 64] |= mask
+            noted.has_many |= noted.n_bits > FEW_BITS
+            noted.n_rows += 1
+            if noted.n_rows == SHOWN_ROWS:
+                memset(bits, 0, WORDS * sizeof(uint64_t))
+                noted.n_bits = noted.n_rows = 0
 
     cdef int push(self, const Row* row, const Cell* cells,
                   const Example* example) except -1 nogil:
@@ -328,19 +328,23 @@ cdef class NeighborRows:
     # -------------------------------------------------------------------------------- state
 
     cdef dict state(self):
-        cdef int32_t f, place
+        cdef int32_t f, i, place
         cdef const Cell* row
         fields = np.empty((self.n_fields, 2), dtype=np.int32)
-        values = np.empty(self.n_fields, dtype=VALUES)
+        values = np.empty(self.n_fields, dtype=NOTED)
+        bits = np.empty((self.n_fields, WORDS), dtype=np.uint64)
         cells = np.empty((self.size, self.n_fields), dtype=np.int32)
         weights = np.empty(self.size, dtype=np.float32)
         targets = np.empty(self.size, dtype=np.float64 if self.has_targets else np.int32)
         cdef int32_t[:, ::1] its_fields = fields
-        cdef Values[::1] its_values = values
+        cdef Noted[::1] its_values = values
+        cdef uint64_t[:, ::1] its_bits = bits
         cdef int32_t[:, ::1] its_cells = cells
         for f in range(self.n_fields):
             its_fields[f, 0], its_fields[f, 1] = self.fields[f].column, self.fields[f].is_exact
-            its_values[f] = self.values[f]
+            its_values[f] = self.values[f].noted
+            for i in range(WORDS):
+                its_bits[f, i] = self.values[f].bits[i]
         for place in range(self.size):
             row = self.cells_of(place)
             for f in range(self.n_fields):
@@ -348,7 +352,7 @@ cdef class NeighborRows:
             weights[place] = self.weights[place]
             targets[place] = self.targets[place] if self.has_targets else self.labels[place]
         return {
-            "fields": fields, "values": values, "cells": cells, "weights": weights,
+            "fields": fields, "values": values, "bits": bits, "cells": cells, "weights": weights,
             "targets": targets,
             "capacity": self.capacity, "next": self.next,
             "n_counted": self.n_counted,
@@ -356,9 +360,10 @@ cdef class NeighborRows:
 
     cdef int take_state(self, dict state) except -1:
         cdef const int32_t[:, ::1] columns = state["fields"]
-        cdef const Values[::1] values = state["values"]
+        cdef const Noted[::1] values = state["values"]
+        cdef const uint64_t[:, ::1] bits = state["bits"]
         cdef const int32_t[:, ::1] cells = state["cells"]
-        cdef int32_t f, place, n = <int32_t> columns.shape[0]
+        cdef int32_t f, i, place, n = <int32_t> columns.shape[0]
         cdef Candidate[MOST_FIELDS] found
         cdef Cell* row
         for f in range(n):
@@ -370,7 +375,9 @@ cdef class NeighborRows:
         self.allowed = 0
         self._lay(found, n, state["capacity"])
         for f in range(n):
-            self.values[f] = values[f]
+            self.values[f].noted = values[f]
+            for i in range(WORDS):
+                self.values[f].bits[i] = bits[f, i]
         self._reserve(state["n_counted"])
         self.size, self.next = <int32_t> cells.shape[0], state["next"]
         for place in range(self.size):
@@ -400,6 +407,7 @@ def check_rows_of_neighbors(state, n_columns, n_labels):
     check_counts(capacity, state["next"])
     require(n <= MOST_FIELDS, "the fields of neighbors")
     require(fields.shape == (n, 2) and len(values) == n, "the fields of neighbors")
+    require(state["bits"].shape == (n, WORDS), "the values of neighbors")
     columns, is_exact = fields[:, 0], fields[:, 1]
     require(((columns >= 0) & (columns < n_columns)).all(), "a field of neighbors")
     require(((is_exact & ~1) == 0).all(), "a field of neighbors")
