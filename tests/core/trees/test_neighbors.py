@@ -14,6 +14,7 @@ from support.streams import as_dicts
 
 import streamtree
 from streamtree import ForestClassifier, ForestRegressor
+from streamtree._core.trees.neighbors.rows import NOTED
 
 MAKERS = pytest.mark.parametrize("make", [alone, numbers_alone])
 SHORT = 2**18
@@ -61,6 +62,42 @@ def wide_rows(n, seed=0):
     return X, (X[:, 0] > 0).astype(int).tolist()
 
 
+def wide_names(n, seed=0):
+    """So many columns, some of them of whole numbers."""
+    X, y = wide_rows(n, seed)
+    X[:, 1:12] = np.rint(100 * X[:, 1:12])
+    return X, y
+
+
+def keys(n, n_keys=300, seed=0):
+    """Keys by number, whose label stays with probability .9, beside a column that tells nothing."""
+    rng = np.random.default_rng(seed)
+    found, y, last = rng.integers(n_keys, size=n).tolist(), [], {}
+    for key in found:
+        if key not in last or rng.random() > 0.9:
+            last[key] = int(rng.integers(2))
+        y.append(last[key])
+    numbers = rng.integers(1_000_000, size=n_keys)
+    return np.column_stack([rng.normal(size=n), numbers[found]]), y
+
+
+def odd_names(n, seed=0):
+    """Whole numbers, gaps, zeros of both signs, names that have fractions at last or come late."""
+    rng = np.random.default_rng(seed)
+    for i in range(n):
+        x = {"a": rng.normal(), "key": float(rng.integers(1, 60)), "kind": f"k{rng.integers(4)}"}
+        x |= {"signed": rng.integers(-40, 40) * float(rng.choice([-1, 1]))}
+        x |= {"size": rng.integers(80) + 0.5 * (i in (150, 400))}
+        label = int(x["key"] % 3 > 0)
+        if i % 5 == 4:
+            del x[("a", "key", "kind", "size")[i % 4]]
+        if i > 90:
+            x["late"] = float(rng.integers(400))
+        if i % 50 == 7:
+            x |= {"key": None, "signed": float("nan")}
+        yield x, label
+
+
 def learned(model, rows, y, weights=None):
     for x, target, w in zip(rows, y, weights or [1.0] * len(y), strict=True):
         model.learn_one(x, target, w=w)
@@ -72,10 +109,20 @@ def right(model, X, y):
     return np.array(model.test_then_learn_many(X, y)) == np.array(y)
 
 
+def fields_of(model):
+    """The columns that rows are compared by, and whether they are names."""
+    names = model.snapshot()["features"]
+    return [(names[c], bool(exact)) for c, exact in part_of(model)["rows"]["fields"].tolist()]
+
+
+def names_of(model):
+    return [name for name, is_exact in fields_of(model) if is_exact]
+
+
 def scales_of(model):
     """Logarithms: of all weights together, of age, of doubt, and by the name of a column."""
     state = part_of(model)
-    names = [model.snapshot()["features"][column] for column in state["rows"]["fields"]]
+    names = [(name, "name") if is_exact else name for name, is_exact in fields_of(model)]
     logs = state["scales"][:, 0].tolist()
     return dict(zip(["common", "age", "doubt", *names], logs, strict=True))
 
@@ -133,6 +180,119 @@ def test_categories_are_the_same_or_not():
     # a category that is new is as far from all others
     assert np.isfinite(member_said(model, {"kind": "new", "shape": "s1"})).all()
     assert sum(model.feature_importances().values()) == pytest.approx(1.0)
+
+
+def learned_keys(change=lambda X: as_dicts(X, ["other", "key"])):
+    """A model, and how often it was right of the last rows, whose columns are changed."""
+    X, y = keys(3000)
+    model, n_right = alone(), 0
+    for i, (x, label) in enumerate(zip(change(X), y, strict=True)):
+        n_right += i >= 1500 and model.predict_one(x) == label
+        model.learn_one(x, label)
+    return model, n_right / 1500
+
+
+def as_strings(X):
+    return [{"other": other, "key": f"k{key:.0f}"} for other, key in X.tolist()]
+
+
+def with_fractions(X):
+    """The same order of keys, but for a single one."""
+    return [{"other": x[0], "key": x[1] + 0.5 * (i == 20)} for i, x in enumerate(X.tolist())]
+
+
+def test_whole_numbers_that_name_something_are_as_good_as_strings():
+    model, accuracy = learned_keys()
+    assert names_of(model) == ["key"]
+    strings, wanted = learned_keys(as_strings)
+    assert names_of(strings) == []
+    assert wanted > 0.92
+    assert accuracy > wanted - 0.01
+    # as numbers, keys tell next to nothing
+    numbers, accuracy = learned_keys(with_fractions)
+    assert names_of(numbers) == []
+    assert accuracy < 0.7
+    # the first field of a column, and the second one
+    scales = scales_of(model)
+    assert scales["key", "name"] > scales["key"] + 1.0
+    assert list(model.feature_importances()) == ["key", "other"]
+    assert model.feature_importances()["key"] > 0.9
+
+
+def test_of_numbers_names_tell_as_much():
+    X, _ = keys(2500)
+    mean = dict(zip(np.unique(X[:, 1]), np.random.default_rng(1).normal(size=300), strict=True))
+    y, errors = np.array([mean[key] for key in X[:, 1]]), []
+    for change in (0.0, 0.5):
+        X[20, 1] += change
+        said = np.array(numbers_alone().test_then_learn_many(X, y))
+        errors.append(np.mean((said - y)[1500:] ** 2))
+    assert errors[0] < 0.1 * errors[1]
+
+
+def test_names_that_lie_side_by_side_are_told_apart():
+    """Of numbers in single precision the last bit counts, and where they begin does not."""
+    rng = np.random.default_rng(0)
+    for first in (0, 2**23, 10**12, -10_000_000):
+        model, n_right = alone(), 0
+        for i in range(1500):
+            # what lies far from zero, and close together, is told from where it began
+            key = int(rng.integers(200)) + 4_000_000 * int(rng.integers(2)) * (first == 2**23)
+            x = {"key": float(first + key)}
+            n_right += i >= 1000 and model.predict_one(x) == key % 2
+            model.learn_one(x, key % 2)
+        assert names_of(model) == ["key"]
+        assert n_right > 450
+
+
+def test_columns_with_a_fraction_name_nothing():
+    rng, model = np.random.default_rng(0), alone()
+    names = []
+    for i in range(600):
+        x = {name: float(rng.integers(100)) for name in ("always", "once", "late")}
+        x["once"] += 0.25 * (i == 18)
+        x["late"] -= 0.5 * (i == 300)
+        x["some"] = x["always"] + 0.5 * rng.integers(2)
+        model.learn_one(x, i % 2)
+        names.append(set(names_of(model)))
+    assert names[255] == {"always", "late"}
+    # until it is looked again which columns there are
+    assert names[510] == {"always", "late"}
+    assert names[511] == {"always"}
+    assert len(part_of(model)["rows"]["fields"]) == 5
+
+
+def test_few_values_at_a_time_name_nothing():
+    rng, models = np.random.default_rng(0), [alone() for _ in range(3)]
+    for i in range(1500):
+        # of thirty values, and of more that come one after another; and a value more
+        values = [rng.integers(30), i // 10 % 60, rng.integers(90)]
+        for model, value in zip(models, values, strict=True):
+            model.learn_one({"key": float(value), "other": rng.normal()}, i % 2)
+    assert [names_of(model) for model in models] == [[], [], ["key"]]
+
+
+def test_eight_columns_may_be_names_whatever_their_order():
+    rng, found = np.random.default_rng(0), []
+    X = rng.integers(1000, size=(300, 12)).astype(float)
+    y = (X[:, 0] % 2).tolist()
+    for order in (1, -1):
+        model = learned(alone(), as_dicts(X[:, ::order], [f"c{j}" for j in range(12)][::order]), y)
+        found.append(fields_of(model))
+    assert found[0] == found[1]
+    # the first ones of all, in the same order
+    assert [name for name, _ in found[0][12:]] == [name for name, _ in found[0][:8]]
+    assert [is_exact for _, is_exact in found[0]] == 12 * [False] + 8 * [True]
+
+
+@pytest.mark.filterwarnings("ignore:.* features have come")
+def test_where_there_is_room_for_few_fields_there_are_fewer_names():
+    rng, model = np.random.default_rng(0), alone()
+    for i, x in enumerate(as_dicts(rng.integers(1000, size=(64, 1022)).astype(float))):
+        model.learn_one(x, i % 2)
+    assert len(fields_of(model)) == 1024
+    assert names_of(model) == [name for name, _ in fields_of(model)[:2]]
+    model._core.check_state(model.snapshot())
 
 
 def test_before_there_are_columns_nothing_is_told_apart():
@@ -259,8 +419,9 @@ def test_targets_at_the_bounds():
 
 
 @MAKERS
-def test_the_order_of_names_and_of_their_coming_does_not_matter(make):
-    rows, y = zip(*odd_rows(350), strict=True)
+@pytest.mark.parametrize("rows_of", [odd_rows, odd_names])
+def test_the_order_of_names_and_of_their_coming_does_not_matter(make, rows_of):
+    rows, y = zip(*rows_of(350), strict=True)
     models = [make(), make()]
     for x, target in zip(rows, y, strict=True):
         for model, row in zip(models, (x, dict(reversed(x.items()))), strict=True):
@@ -288,7 +449,7 @@ def test_columns_whose_names_have_the_same_hash_are_told_apart():
 
 
 @MAKERS
-@pytest.mark.parametrize("rows_of", [board, wide_rows])
+@pytest.mark.parametrize("rows_of", [board, keys, wide_rows])
 def test_every_way_to_learn_gives_the_same_bytes(make, rows_of):
     X, y = rows_of(700)
     X[::7, 1] = np.nan
@@ -331,8 +492,30 @@ def test_a_copy_of_any_row_goes_on(make):
 
 
 @MAKERS
-def test_files_go_on_where_the_oldest_rows_have_gone(make, tmp_path):
-    X, y = wide_rows(900)
+def test_a_copy_with_names_of_any_row_goes_on(make, tmp_path):
+    model, whole, names = make(), make(), []
+    for i, (x, y) in enumerate(odd_names(530)):
+        for each in (model, whole):
+            each.learn_one(x, y)
+        model._core.check_state(model.snapshot())
+        if i % 40 == 39:
+            model.save(tmp_path / "model")
+            model = streamtree.load(tmp_path / "model")
+        else:
+            model = copy.deepcopy(model) if i % 4 == 0 else pickle.loads(pickle.dumps(model))
+        assert member_said(model, x).tolist() == member_said(whole, x).tolist()
+        assert model._core.learned_bytes == whole._core.learned_bytes
+        names.append(sorted(names_of(model)))
+    assert pickle.dumps(model) == pickle.dumps(whole)
+    assert [] in names
+    assert ["key", "signed", "size"] in names
+    assert names[-1] == ["key", "late", "signed"]
+
+
+@MAKERS
+@pytest.mark.parametrize("rows_of", [wide_rows, wide_names])
+def test_files_go_on_where_the_oldest_rows_have_gone(make, rows_of, tmp_path):
+    X, y = rows_of(900)
     whole = make(max_bytes=SHORT)
     whole.learn_many(X[:600], y[:600])
     state = part_of(whole)["rows"]
@@ -348,6 +531,7 @@ def test_files_go_on_where_the_oldest_rows_have_gone(make, tmp_path):
         for x, target in zip(as_dicts(X[650:]), y[650:], strict=True):
             each.learn_one({**x, "late": x[1]}, target)
     assert "late" in scales_of(model)
+    assert len(names_of(model)) == (8 if rows_of is wide_names else 0)
     assert pickle.dumps(model) == pickle.dumps(whole)
 
 
@@ -385,11 +569,12 @@ def test_a_copy_takes_the_same_bytes_where_rows_of_labels_have_gone():
 
 
 @MAKERS
-def test_contributions_sum_to_the_prediction(make):
+@pytest.mark.parametrize("rows_of", [odd_rows, odd_names])
+def test_contributions_sum_to_the_prediction(make, rows_of):
     model = make()
-    for x, y in odd_rows(300):
+    for x, y in rows_of(300):
         model.learn_one(x, y)
-    for x, y in odd_rows(30, seed=1):
+    for x, y in rows_of(30, seed=1):
         made_of = model.contributions_one(x, *[y] * (make is alone))
         said = model.predict_proba_one(x)[y] if make is alone else model.predict_one(x)
         assert made_of["score"] == pytest.approx(said, abs=1e-9)
@@ -412,14 +597,15 @@ def test_columns_that_tell_nothing_contribute_next_to_nothing():
 
 
 @MAKERS
-def test_it_keeps_within_its_bytes(make):
-    X = np.random.default_rng(0).normal(size=(600, 60))
+@pytest.mark.parametrize(("rows_of", "n_fields"), [(wide_rows, 60), (wide_names, 68)])
+def test_it_keeps_within_its_bytes(make, rows_of, n_fields):
+    X, _ = rows_of(600)
     model = make(max_bytes=SHORT)
     for i in range(0, len(X), 5):
         model.learn_many(X[i : i + 5], [0, 1, 0, 1, 1])
         assert model._core.learned_bytes <= model._core.n_bytes <= SHORT
         assert sys.getsizeof(model) < 1.05 * SHORT
-    assert part_of(model)["rows"]["cells"].shape[1] == 60
+    assert part_of(model)["rows"]["cells"].shape[1] == n_fields
     assert n_rows_of(model) < 580
 
 
@@ -432,10 +618,9 @@ def test_of_more_columns_than_there_is_room_for_some_are_looked_at():
         model = alone()
         for x, target in zip(as_dicts(X[:, ::order], names[::order]), [0, 1] * 10, strict=True):
             model.learn_one(x, target)
-        state = model.snapshot()
-        chosen.append([state["features"][c] for c in part_of(model)["rows"]["fields"]])
+        chosen.append(fields_of(model))
         assert len(chosen[-1]) == 1024
-        model._core.check_state(state)
+        model._core.check_state(model.snapshot())
     assert chosen[0] == chosen[1]
 
 
@@ -454,8 +639,7 @@ def test_more_bytes_are_for_more_rows_and_less_for_fewer(make):
     # those that are left are the last ones
     state = part_of(model)["rows"]
     order = np.argsort((np.arange(sizes[2]) - state["next"]) % sizes[2], kind="stable")
-    names = model.snapshot()["features"]
-    first = [names[column] for column in state["fields"]].index(0)
+    first = [name for name, _ in fields_of(model)].index(0)
     last = state["cells"][order, first].view(np.float32)
     # scales have changed a little since
     assert np.abs(last - X[-sizes[2] :, 0]).max() < 0.3
@@ -494,8 +678,34 @@ def bits(value):
 
 
 DAMAGES = [
-    *[changed("rows", "fields", value, 0) for value in (-1, 10**6)],
-    changed("rows", "fields", np.arange(2, dtype=np.int32)),
+    *[changed("rows", "fields", value, (0, 0)) for value in (-1, 10**6)],
+    *[changed("rows", "fields", value, (0, 1)) for value in (-1, 2, 2**31 - 1)],
+    changed("rows", "fields", np.arange(3, dtype=np.int32)),
+    *[
+        changed("rows", "fields", np.zeros(shape, dtype))
+        for shape, dtype in (
+            ((2, 2), np.int32), ((3, 1), np.int32), ((3, 3), np.int32), ((3, 2), np.int64),
+            ((3, 2), np.int8), ((3, 2), np.float32),
+        )
+    ],
+    *[
+        changed("rows", "values", value, 0, flag)
+        for flag in ("has_many", "has_fractions") for value in (-1, 2, 256)
+    ],
+    *[changed("rows", "values", value, 0, "n_rows") for value in (-1, 0, 256, 2**31 - 1)],
+    *[changed("rows", "values", value, 0, "n_bits") for value in (-1, 2, 257)],
+    *[changed("rows", "values", np.zeros(n, NOTED)) for n in (0, 2, 4, (3, 1))],
+    *[
+        changed("rows", "values", np.zeros(3, dtype))
+        for dtype in (np.int32, NOTED.descr[:-1], NOTED.descr[::-1], NOTED.newbyteorder())
+    ],
+    *[
+        changed("rows", "bits", np.zeros(shape, dtype))
+        for shape, dtype in (
+            ((2, 4), np.uint64), ((4, 4), np.uint64), ((3, 3), np.uint64), (12, np.uint64),
+            ((3, 4), np.int64), ((3, 4), np.float64),
+        )
+    ],
     *[changed("rows", "cells", np.zeros(shape, np.int32)) for shape in ((234, 2), (235, 3))],
     *[changed("rows", "weights", value, 0) for value in (0.0, 1e-7, 10.5, np.nan, np.inf)],
     changed("rows", "weights", np.ones(233, np.float32)),
@@ -520,6 +730,8 @@ def model_of_two():
     model = learned(alone(), as_dicts(X), y)
     state = part_of(model)["rows"]
     assert (state["capacity"], state["next"], state["cells"].shape) == (256, 234, (234, 3))
+    # each of their columns had a fraction at once
+    assert set(state["values"]["n_rows"]) == set(state["values"]["n_bits"]) == {1}
     return model
 
 
@@ -542,6 +754,29 @@ def test_damaged_states_with_no_place_left_are_refused():
     assert n_rows_of(model) == part_of(model)["rows"]["capacity"] == 256
     for value in (-1, 256, 10**6):
         assert_refused(model, changed("rows", "next", value))
+
+
+@pytest.fixture(scope="module")
+def model_of_names():
+    X, y = board(250, n_others=1)
+    model = learned(alone(), as_dicts(np.floor(1000 * X)), y)
+    assert sorted(names_of(model)) == [0, 1, 2]
+    return model
+
+
+@pytest.mark.parametrize("damage", [
+    *[changed("rows", "fields", value, (5, 1)) for value in (-1, 2)],
+    *[changed("rows", "fields", value, (5, 0)) for value in (-1, 3)],
+    *[changed("rows", "values", value, 0, "n_bits") for value in (-1, 256)],
+    changed("rows", "values", 1, 5, "n_bits"),
+    changed("rows", "values", -1, 5, "n_rows"),
+    changed("rows", "values", np.zeros(3, NOTED)),
+    changed("rows", "bits", np.zeros((3, 4), np.uint64)),
+    changed("rows", "cells", np.zeros((234, 3), np.int32)),
+    changed(None, "scales", np.zeros((6, 2))),
+])
+def test_damaged_states_of_names_are_refused(model_of_names, damage):
+    assert_refused(model_of_names, damage)
 
 
 @pytest.fixture(scope="module")
@@ -573,12 +808,30 @@ def cells_that_are_no_numbers(state):
 def reversed_fields(state):
     rows = state["tree"]["members"]["0"]["rows"]
     rows["fields"][:] = rows["fields"][::-1].copy()
+    rows["values"][:] = rows["values"][::-1].copy()
+
+
+def values_are(bits=0, **entries):
+    """Say something of the values of all columns."""
+    def damage(state):
+        rows = state["tree"]["members"]["0"]["rows"]
+        rows["bits"][:] = bits
+        for name, value in entries.items():
+            rows["values"][name] = value
+    return damage
 
 
 FORGED = [
     cells_that_are_no_numbers,
     reversed_fields,
     changed("rows", "fields", 0, slice(None)),
+    # names alone, or of a column twice; numbers that were names
+    changed("rows", "fields", 1, (slice(None), 1)),
+    changed("rows", "fields", [[0, 1], [0, 1]], slice(2)),
+    changed("rows", "fields", 0, (slice(None), 1)),
+    values_are(has_many=1, has_fractions=0),
+    values_are(has_fractions=0, n_rows=255, n_bits=255, bits=2**64 - 1),
+    values_are(has_many=1, has_fractions=1, n_rows=255, n_bits=0, bits=2**64 - 1),
     changed("rows", "cells", bits(5.0), slice(None)),
     changed("rows", "weights", 1e-6, slice(None)),
     changed("rows", "weights", 10.0, slice(None)),
@@ -600,6 +853,7 @@ def goes_on(model, damage):
         assert np.isfinite(member_said(model, x)).all()
         model.learn_one(x, y[i])
     args = [1] * isinstance(model, ForestClassifier)
+    assert names_of(model) == []
     parts = model.contributions_one(x, *args)["features"]
     assert np.isfinite(list(parts.values())).all()
     assert np.isfinite(list(model.feature_importances().values())).all()
@@ -607,10 +861,11 @@ def goes_on(model, damage):
 
 
 @pytest.mark.parametrize("damage", FORGED)
-def test_what_is_accepted_goes_on(model_of_two, model_of_numbers, damage):
+def test_what_is_accepted_goes_on(model_of_two, model_of_numbers, model_of_names, damage):
     """What a file may say, though no model would."""
     goes_on(model_of_two, damage)
     goes_on(model_of_numbers, damage)
+    goes_on(model_of_names, damage)
 
 
 @pytest.mark.parametrize("damage", [

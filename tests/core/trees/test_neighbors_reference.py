@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from reference.neighbors import MOST_ROWS, ReferenceMeans, ReferenceNeighbours, Values
 from support.neighbors import alone, member_said, numbers_alone
-from support.snapshots import part_of
+from support.snapshots import last_of
 
 from streamtree._core.stream.features import Category
 
@@ -123,11 +123,12 @@ def compare_rows(state, names, reference):
 
 def compare_values(state, reference):
     """What columns of numbers have had; of other fields nothing is known."""
-    for found, field in zip(state["rows"]["values"], reference.fields, strict=True):
+    places = zip(state["rows"]["values"], state["rows"]["bits"], reference.fields, strict=True)
+    for found, words, field in places:
         values = reference.values.get(field) or Values()
         assert found["n_rows"] == values.n_rows
         assert found["n_bits"] == len(values.places)
-        bits = sum(int(word) << 64 * i for i, word in enumerate(found["bits"]))
+        bits = sum(int(word) << 64 * i for i, word in enumerate(words))
         assert bits == sum(1 << place for place in values.places)
         assert found["has_many"] == values.has_many
         assert found["has_fractions"] == values.has_fractions
@@ -142,11 +143,13 @@ def compare_scales(state, reference):
 
 def compare(model, reference, is_whole):
     """Rows only where the whole is compared: they do not change once they are there."""
-    snapshot, state = model.snapshot(), part_of(model)
+    snapshot = model.snapshot()
+    state = last_of(snapshot)
     if is_whole:
         compare_rows(state, snapshot["features"], reference)
     compare_values(state, reference)
     compare_scales(state, reference)
+    return state
 
 
 def is_whole(i, n):
@@ -239,9 +242,8 @@ def test_of_numbers_it_says_what_the_reference_says(concept, n):
         model.learn_one(x, y, w=w)
         reference.learn(row, y, w)
         trusts.add(reference.trust())
-        compare(model, reference, is_whole(i, n))
+        state = compare(model, reference, is_whole(i, n))
         seen.append(names_of(reference))
-        state = part_of(model)
         for name in ("weight", "mean", "squares"):
             assert state["targets"][name] == pytest.approx(getattr(reference, name))
         worth = reference.product, reference.spread
