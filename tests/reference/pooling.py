@@ -98,6 +98,9 @@ class Linear:
     What is said is f, and as far as that has been worth it a correction: the error of f that ridge
     regression expects from how far the members, the mean of all targets and, with `follows`, the
     last targets lie from f, and from the last errors.
+
+    A member that corrects the others adds a number to that, and is followed as far as that has been
+    worth it. What it leaves is the error of f.
     """
 
     def __init__(self, weights, rate=0.1, follows=True):
@@ -105,6 +108,7 @@ class Linear:
         self.follows, self.ridge = follows, Ridge(len(weights) + 1 + 4 * follows)
         self.targets, self.weights, self.errors = [], [], []
         self.worth, self.recent_target, self.recent_error = np.zeros(2), 0.0, 0.0
+        self.followed = np.zeros(2)
 
     def moments(self):
         """The mean and the deviation of the targets."""
@@ -125,30 +129,38 @@ class Linear:
     def correction(self, said):
         return np.clip(self.ridge.slopes @ self.inputs(said), -3, 3)
 
-    def __call__(self, said):
-        f, deviation = self.w @ said, self.moments()[1]
+    def trust(self):
+        """Which part is added of what one adds that corrects the others."""
+        return np.clip((self.followed[0] + 0.0005) / (self.followed[1] + 0.001), 0, 1)
+
+    def __call__(self, said, added=0.0):
+        """What is said where the members said something, and one that corrects them added to it."""
+        f, deviation = self.w @ said + self.trust() * added, self.moments()[1]
         if not deviation > 0 or not self.worth[1] > 0:
             return f
         n = len(self.targets)
         trust = np.clip(self.worth[0] / self.worth[1], 0, 1) * n / (n + 10)
         return f + trust * self.correction(said) * deviation
 
-    def learn(self, said, target, w=1.0):
+    def learn(self, said, target, w=1.0, added=0.0):
         f, deviation, n = self.w @ said, self.moments()[1], len(self.targets) + 1
+        left = target - f - self.trust() * added
         if deviation > 0:
-            error, said_error = np.clip((target - f) / deviation, -3, 3), self.correction(said)
+            seen = np.clip(np.array([target - self(said), added]) / deviation, -3, 3)
+            self.followed += (seen * seen[1] - self.followed) / 1000
+            error, said_error = np.clip(left / deviation, -3, 3), self.correction(said)
             seen = np.array([error * said_error, said_error**2])
             self.worth += (seen - self.worth) / min(n, 500)
             self.ridge.learn(self.inputs(said), error, w)
-        self.errors.append(target - f)
-        self.recent_error += (target - f - self.recent_error) / min(n, 10)
+        self.errors.append(left)
+        self.recent_error += (left - self.recent_error) / min(n, 10)
         self.recent_target += (target - self.recent_target) / min(n, 10)
         self.targets.append(target)
         self.weights.append(w)
         deviation = self.moments()[1]
         if not deviation > 0:
             return
-        slopes = np.clip((target - f) / deviation, -3, 3) * np.clip((said - f) / deviation, -3, 3)
+        slopes = np.clip(left / deviation, -3, 3) * np.clip((said - f) / deviation, -3, 3)
         self.squares = 0.999 * self.squares + slopes**2
         steps = slopes / np.sqrt(self.squares + 0.01)
         self.w = self.w * np.exp(self.rate * min(w, 10) * steps)

@@ -13,8 +13,10 @@ import streamtree
 from streamtree._core.ensembles.ensemble import MeanPool
 from streamtree._core.ensembles.extratrees import extra_trees
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool
+from streamtree._core.learners.explaining import ask_members
 from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.store.state import StateError
+from streamtree._core.trees.contexts.tree import ContextMeans
 from streamtree._core.trees.extra.tree import ExtraTree
 from streamtree._core.trees.frequencies import FrequencyTree
 
@@ -221,6 +223,57 @@ def test_a_linear_pool_equals_the_reference_after_every_row(follows):
             core.learn_one(x, y, w)
         assert pooled.tree.weights == pytest.approx(reference.w, abs=1e-9)
     assert np.std(corrections[100:]) > 0.2
+
+
+def shifted_numbers(n):
+    """Numbers that drift, and are more or less by a category."""
+    rng = np.random.default_rng(2)
+    shifts = 4.0 * rng.normal(size=12)
+    rows, targets = drifting_numbers(n)
+    for i, kind in enumerate(rng.integers(12, size=n).tolist()):
+        rows[i]["kind"] = f"k{kind}"
+        targets[i] += float(shifts[kind])
+    return rows, targets
+
+
+@pytest.mark.parametrize("follows", [True, False])
+def test_a_linear_pool_learns_what_one_leaves_that_corrects(follows):
+    """The reference is told what the corrector of a twin adds."""
+    names, weights = REGRESSORS[:2], [0.6, 0.4]
+
+    def pool():
+        members = [*map(tree_of, names), ContextMeans()]
+        return Regressor(
+            LinearPool(members, [*weights, 0.5], rate=0.1, follows=follows), shrinks=False
+        )
+
+    pooled, twin, reference = pool(), pool(), Linear(weights, follows=follows)
+    alone = [Regressor(tree_of(name), shrinks=False) for name in names]
+    n_slopes, added, trusts = len(reference.ridge.slopes), [], []
+    for i, (x, y) in enumerate(zip(*shifted_numbers(500), strict=True)):
+        w = (1.0, 2.0, 20.0)[i % 5 % 3]
+        said = np.array([core.predict_one(x) for core in alone])
+        added.append(float(ask_members(twin, x)[-1][0]))
+        if i % 2:  # else the pool looks at the row once, while it learns
+            assert pooled.predict_one(x) == pytest.approx(reference(said, added[-1]))
+        reference.learn(said, y, w, added[-1])
+        for core in [pooled, twin, *alone]:
+            core.learn_one(x, y, w)
+        state = pooled.snapshot()["tree"]
+        trusts.append(reference.trust())
+        assert state["says"] == pytest.approx([*reference.w, trusts[-1]], abs=1e-9)
+        assert state["squares"] == pytest.approx(reference.squares, abs=1e-9)
+        assert state["trust"] == pytest.approx(reference.followed, abs=1e-9)
+        assert state["worth"] == pytest.approx(reference.worth, abs=1e-9)
+        assert state["ridge"][:n_slopes] == pytest.approx(reference.ridge.slopes, abs=1e-9)
+        last = [reference.errors[-1], reference.recent_error, y, reference.recent_target]
+        assert state["recent"] == pytest.approx(last)
+    assert pickle.dumps(pooled.snapshot()) == pickle.dumps(twin.snapshot())
+    # it adds much, and is followed not at all at first, and then in part
+    assert np.std(added[100:]) > 1.0
+    assert min(trusts) == 0.0
+    assert len(set(trusts)) > 400
+    assert 0.2 < max(trusts[200:]) < 1.0
 
 
 def test_a_linear_pool_follows_what_came_last_where_that_pays():
