@@ -671,7 +671,10 @@ def inner_part(outer):
 def features_of(model):
     """The names of the fields that are features with categories."""
     state, part = model.snapshot(), part_of(model)
-    columns = part["fields"]["fields"]["column"] if "counts" in part else part["rows"]["fields"]
+    if "counts" in part:
+        columns = part["fields"]["fields"]["column"]
+    else:
+        columns = part["rows"]["fields"][:, 0]
     names = [state["features"][column] for column in columns]
     return [name.name for name in names if isinstance(name, Category)]
 

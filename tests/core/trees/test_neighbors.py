@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from reference.extratree import name_hash
 from support.neighbors import alone, member_said, numbers_alone
-from support.snapshots import assert_refused, changed, part_of
+from support.snapshots import assert_refused, changed, last_of, part_of
 from support.streams import as_dicts
 
 import streamtree
 from streamtree import ForestClassifier, ForestRegressor
+from streamtree._core.stream.features import Category
 from streamtree._core.trees.neighbors.rows import NOTED
 
 MAKERS = pytest.mark.parametrize("make", [alone, numbers_alone])
@@ -866,6 +867,23 @@ def test_what_is_accepted_goes_on(model_of_two, model_of_numbers, model_of_names
     goes_on(model_of_two, damage)
     goes_on(model_of_numbers, damage)
     goes_on(model_of_names, damage)
+
+
+@MAKERS
+def test_of_a_feature_with_categories_there_is_one_field_whatever_a_state_says(make):
+    model = make()
+    for x, y in odd_names(300):
+        model.learn_one(x, y)
+    state, other = copy.deepcopy(model.snapshot()), model.clone()
+    is_category = [isinstance(name, Category) for name, _ in fields_of(model)]
+    assert sum(is_category) == 1
+    last_of(state)["rows"]["fields"][is_category, 1] = 1
+    other._core.check_state(state)
+    other._core.restore(state)
+    for x, y in odd_names(300, seed=1):
+        assert member_said(other, x).tolist() == member_said(model, x).tolist()
+        for each in (model, other):
+            each.learn_one(x, y)
 
 
 @pytest.mark.parametrize("damage", [
