@@ -23,7 +23,7 @@ enum {
     STREAMTREE_MOST_FIELDS = 1024
 };
 
-/* columns whose weight is less than that divided by their number are not worth a look at all rows */
+/* columns whose weight is less than that divided by their number are not looked at in all rows */
 #define STREAMTREE_LEAST_WEIGHT 0.5f
 
 /* A cell: a number, or a hash of the category. */
