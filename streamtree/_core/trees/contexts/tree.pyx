@@ -63,8 +63,8 @@ cdef enum:
 
 # a sum is worth 1/e after 3,000 or 100,000 rows, by speed
 cdef float[SUMS] RATES = [1.0 / 3000, 1.0 / 100000, 1.0 / 3000, 1.0 / 100000]
-# Besides they lose so much of their logarithm whenever the context comes. Numbers that a name stands
-# for change from one time to the next; of labels such short memories tell little.
+# Besides they lose so much of their logarithm whenever the context comes. Numbers that a name
+# stands for change from one time to the next; of labels such short memories tell little.
 cdef float[SUMS] LOSSES_OF_LABELS = [0.0, 0.0, 0.0, 0.0]
 cdef float[SUMS] LOSSES_OF_NUMBERS = [0.4, 0.0, 0.4, 0.0]
 # the step size of the weights, what is left of the squares of their slopes after a row, and the
