@@ -1073,7 +1073,7 @@ def is_public(estimator: type[StreamModel]) -> bool:
     return public_estimators().get(estimator.__name__) is estimator
 
 
-def is_itself(model: Any, kind: type[StreamModel]) -> bool:
+def is_itself(model: Any, kind: type[Any]) -> bool:
     """Whether a model is of a kind; to river a pipeline is also of that of its last step."""
     return issubclass(type(model), kind)
 

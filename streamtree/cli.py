@@ -289,9 +289,9 @@ class Notes:
             source for source in self.sources
             if source[0] and (new.startswith(source[0]) or source[0].startswith(new))
         ]
-        found = max(known, key=lambda source: len(source[0]), default=["", 0])
+        found: list[Any] = max(known, key=lambda source: len(source[0]), default=["", 0])
         others = [source for source in self.sources if source is not found]
-        longer = max(found[0], new, key=len)
+        longer: str = max(found[0], new, key=len)
         self.sources = [*others, [longer, found[1]]][-MOST_SOURCES:]
         return self.sources[-1]
 

@@ -13,7 +13,7 @@ References
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def _classifier(model: Any) -> StreamTreeClassifier:
             "model must be a single tree, a classifier of streamtree, got "
             f"{type(model).__name__}"
         )
-    return model
+    return cast(StreamTreeClassifier, model)
 
 
 def _tree(model: StreamTreeClassifier) -> dict[str, Any]:
