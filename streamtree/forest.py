@@ -491,11 +491,11 @@ class ForestClassifier(_Forest, StreamClassifier):
         Whether members that add nothing to the others rest. One without which the log losses of
         the last 1,000 rows or so would be more by less than .003 of them, and less than one nat in
         all, after 2,000 rows at the soonest, learns nothing for 4,000 rows, or for 8,000 where that
-        happens again. It is not asked, and its exponent is 0. A new label wakes all. Contexts are
-        not let rest where a feature has more than 64 categories, which take long to know. See how
-        forests work in the docs for what that spares and costs. False for a forest that is to be
-        spread over processes. It may change while the forest learns: `forest.rests = False` wakes
-        all.
+        happens again. It is not asked, and its exponent is 0. A new label wakes all. None rests
+        where a feature has more than 64 categories, which take long to know, if there are contexts.
+        See how forests work in the docs for what that spares and costs. False for a forest that is
+        to be spread over processes. It may change while the forest learns: `forest.rests = False`
+        wakes all.
 
     Notes
     -----

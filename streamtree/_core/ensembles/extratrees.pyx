@@ -90,8 +90,16 @@ cdef class ExtraTrees(MeanPool):
 
     cdef int begin(self, const Row* row, const Example* example, Scratch* scratch,
                    bint is_shared) except -1 nogil:
+        cdef Py_ssize_t m
+        cdef bint is_done = False
         self.window.most = bytes_allowed() // 2
-        self.window.push(row, example)
+        try:
+            self.window.push(row, example)
+            is_done = True
+        finally:
+            # where memory ran out while rows went
+            for m in range(0 if is_done else self.n_members):
+                (<ExtraTree> self.trees[m]).drop_lost()
         if not is_shared:
             self._descend(row, scratch)
         self._share()

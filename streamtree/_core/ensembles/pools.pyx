@@ -356,7 +356,7 @@ cdef class LogLinearPool(_Pool):
         cdef Py_ssize_t i, n_asked = 0
         for i in range(self.n_members):
             n_asked += self.watches[i].left == 0 and self.counts(i)
-        return not (<Tree> self.trees[m]).needs_all_rows() and (
+        return not self.needs_all_rows() and (
             m == self.corrector or (n_asked > LEAST_ASKED and self.counts(m))
         )
 

@@ -74,7 +74,7 @@ cdef class Tree:
         return max(<object> LEAST_AT_ONCE, bytes // BYTES_AT_ONCE)
 
     cdef bint needs_all_rows(self) noexcept nogil:
-        """Whether it has so much to learn that an ensemble is not to let it rest."""
+        """Whether there is so much to learn that an ensemble is to let nobody rest."""
         return False
 
     cdef void rest(self, bint rests) noexcept nogil:

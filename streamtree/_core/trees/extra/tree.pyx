@@ -188,7 +188,11 @@ cdef class ExtraTree(Tree):
         cdef bint is_judged
         if self.owns_window:
             self.window.most = bytes_allowed() // 2
-            self.window.push(row, example)
+            try:
+                self.window.push(row, example)
+            finally:
+                # also where memory ran out while rows went
+                self.drop_lost()
             self.allow(bytes_of_each(left_of(bytes_allowed(), self.window.n_bytes()), 1, 1), True)
         is_judged = not self.has_numbers and self.window.size % JUDGED_PARTS == 0
         if is_judged:
@@ -292,8 +296,7 @@ cdef class ExtraTree(Tree):
         `spent` was for the row at hand, which gets less done of it: few rows pay for both.
         """
         cdef bint is_done = False
-        if self.growth.phase != IDLE and self.growth.loses_rows():
-            self.growth.drop()
+        self.drop_lost()
         try:
             if self.growth.phase == GROWING:
                 self.growth.run(spent)
@@ -309,6 +312,12 @@ cdef class ExtraTree(Tree):
             if not is_done:
                 # where memory ran out nothing is half grown
                 self.growth.drop()
+        return 0
+
+    cdef int drop_lost(self) except -1 nogil:
+        """Do not go on with a tree whose rows have gone."""
+        if self.growth.phase != IDLE and self.growth.loses_rows():
+            self.growth.drop()
         return 0
 
     cdef int _replay(self) except -1 nogil:
