@@ -21,7 +21,7 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 10.0
 RATE, MEMORY, LEAST_SQUARES, MOST_LOG, LEAST_SLOPE = 0.2, 1000, 0.01, 8.0, 1e-5
 FIRST_WEIGHT, FIRST_DOUBT, AGE, HALF = 10.0, 0.3, 4096, 0.5
 MOST_DEVIATIONS, VARIES, NOISE, FIRST_SPREAD = 3.0, 0.1, 0.03, 0.001
-NAMES_LOG, MOST_NAMES, SHOWN_ROWS, FEW_BITS, LOOKED_AT = -3.0, 8, 256, 30, 0.5
+NAMES_LOG, MOST_NAMES, SHOWN_ROWS, FEW_BITS, LOOKED_AT = -3.0, 8, 256, 30, 0.05
 FAR = 4096
 
 
@@ -149,7 +149,8 @@ class Neighbours:
 
     def are_looked_at(self):
         """By field, whether it counts where the nearest rows are looked for."""
-        return self.weights() >= LOOKED_AT / (len(self.fields) + 1)
+        weights = self.weights()
+        return weights >= LOOKED_AT * weights.mean() if len(weights) else weights > 0
 
     def age_weight(self):
         return np.exp(self.age.log) / AGE

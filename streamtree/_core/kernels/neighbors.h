@@ -23,8 +23,8 @@ enum {
     STREAMTREE_MOST_FIELDS = 1024
 };
 
-/* columns whose weight is less than that divided by their number are not looked at in all rows */
-#define STREAMTREE_LEAST_WEIGHT 0.5f
+/* columns that weigh less than this part of what all do on average are not looked at in all rows */
+#define STREAMTREE_LEAST_PART 0.05f
 
 /* A cell: a number, or a hash of the category. */
 typedef union {
@@ -185,9 +185,10 @@ STREAMTREE_CLONES int32_t streamtree_nearest(const streamtree_query *of, streamt
     const int32_t n_blocks = (of->size + STREAMTREE_LANES - 1) / STREAMTREE_LANES;
     const int32_t last = of->next % STREAMTREE_LANES;
     int32_t b = of->next / STREAMTREE_LANES, n = 0, n_looks = 0, n_numbers = 0;
-    const float least = STREAMTREE_LEAST_WEIGHT / (float) (of->n_fields + 1);
-    float limit = INFINITY;
+    float limit = INFINITY, least = 0.0f;
     streamtree_look looks[STREAMTREE_MOST_FIELDS];
+    for (int32_t i = 0; i < of->n_fields; i++)
+        least += STREAMTREE_LEAST_PART * of->weights[of->fields[i]] / (float) of->n_fields;
     for (int32_t i = 0; i < of->n_fields; i++) {
         const int32_t f = of->fields[i];
         if (of->weights[f] < least)
