@@ -447,10 +447,10 @@ cdef class Ensemble(Tree):
             try:
                 if is_pool:
                     (<Ensemble> self.trees[m]).correct(row, example, &scratch[self.places[m]])
-                elif scratch.crew != NULL:
-                    (<Corrector> self.trees[m]).note(row, example, &scratch[self.places[m]])
                 else:
                     (<Tree> self.trees[m]).learn(row, example, &scratch[self.places[m]], NULL)
+                    if scratch.crew == NULL:
+                        (<Tree> self.trees[m]).catch_up()
             finally:
                 end_counting(before)
         return 0

@@ -188,7 +188,8 @@ STREAMTREE_CLONES int32_t streamtree_nearest(const streamtree_query *of, streamt
     float limit = INFINITY, least = 0.0f;
     streamtree_look looks[STREAMTREE_MOST_FIELDS];
     for (int32_t i = 0; i < of->n_fields; i++)
-        least += STREAMTREE_LEAST_PART * of->weights[of->fields[i]] / (float) of->n_fields;
+        least += of->weights[of->fields[i]];
+    least *= STREAMTREE_LEAST_PART / (float) of->n_fields;
     for (int32_t i = 0; i < of->n_fields; i++) {
         const int32_t f = of->fields[i];
         if (of->weights[f] < least)

@@ -68,5 +68,4 @@ cdef class OneLeaf(Tree):
 
 
 cdef class Corrector(OneLeaf):
-    cdef int note(self, const Row* row, const Example* example, Scratch* scratch) except -1 nogil
     cdef void hear(self, const double* pooled, double left, Scratch* scratch) noexcept nogil

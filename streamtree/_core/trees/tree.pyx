@@ -85,7 +85,7 @@ cdef class Tree:
         self.rests = rests
 
     cdef void catch_up(self) noexcept nogil:
-        """Learn what was put off, see `Corrector.note`."""
+        """Learn what was put off, see `Corrector`."""
 
     cdef Crew crew(self, int32_t n_threads):
         """Up to so many threads that learn a row together; None: there is nothing to share."""
@@ -314,18 +314,9 @@ cdef class Corrector(OneLeaf):
 
     `predict` says what is to be added: to the logarithms of the labels' shares, or to a number. It
     learns a row after all others, when it has heard what was said of it; or else nothing of it.
+    Of that, `learn` may put off what need not be done before `catch_up`, which `predict` calls: amid
+    a batch another thread may then do it. Until then the memo is to stay where it is.
     """
-
-    cdef int note(self, const Row* row, const Example* example, Scratch* scratch) except -1 nogil:
-        """Learn a row, but for what may be put off until `catch_up`, which `predict` calls: amid a
-        batch, where another thread may then do it. Until then the memo is to stay where it is."""
-        raise NotImplementedError
-
-    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
-                   Prediction* out) except -1 nogil:
-        self.note(row, example, scratch)
-        self.catch_up()
-        return 0
 
     cdef void hear(self, const double* pooled, double left, Scratch* scratch) noexcept nogil:
         """Be told what all members say of the row that is learned next: shares of labels, or a

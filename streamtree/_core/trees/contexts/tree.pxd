@@ -61,7 +61,9 @@ cdef class Contexts(Corrector):
     cdef void _begin(self, const Row* row, Found* found) noexcept nogil
     cdef void _count(self, const Found* found) noexcept nogil
     cdef void _count_in(self, Record* record, const float* fading) noexcept nogil
-    cdef int _note(self, const Row* row, const Example* example, void* memo) except -1 nogil
+    cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
+    cdef void _mix(self, const Row* row, Scratch* scratch) noexcept nogil
+    cdef void _describe(self, const Example* example) noexcept nogil
     cdef void _learn_noted(self) noexcept nogil
     cdef int _look(self) except -1 nogil
     cdef list _fields_of(self, int32_t i)
@@ -74,9 +76,6 @@ cdef class ContextTree(Contexts):
     cdef float[MOST_LABELS] expected    # of the row that is learned next
 
     cdef bint _says(self) noexcept nogil
-    cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
-    cdef void _mix(self, const Row* row, int32_t n, Mixed* mixed) noexcept nogil
-    cdef void _describe(self, const Example* example) noexcept nogil
     cdef void _move(self, const Mixed* mixed) noexcept nogil
 
 
@@ -86,6 +85,4 @@ cdef class ContextMeans(Contexts):
 
     cdef double _deviation(self) noexcept nogil
     cdef double _missing(self, const Example* example) noexcept nogil
-    cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil
-    cdef void _mix(self, const Row* row, MixedMeans* mixed) noexcept nogil
     cdef void _move(self, const MixedMeans* mixed) noexcept nogil

@@ -135,9 +135,29 @@ cdef class Contexts(Corrector):
             )
         return record
 
-    cdef int _note(self, const Row* row, const Example* example, void* memo) except -1 nogil:
-        """Put off what was described of a row; NULL: its contexts are not counted."""
-        self.noted, self.is_late = memo, True
+    cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil:
+        """Whether the memo says what would be found for a row."""
+
+    cdef void _mix(self, const Row* row, Scratch* scratch) noexcept nogil:
+        """Find what is to be said, and what goes into it."""
+
+    cdef void _describe(self, const Example* example) noexcept nogil:
+        """What is to be counted."""
+
+    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
+                   Prediction* out) except -1 nogil:
+        cdef int32_t n = max(self.context.n_labels, 1)
+        cdef bint is_laid, is_counted = self.fields.n_contexts and self.was_told
+        self.was_told = False
+        if n > MOST_LABELS:
+            return self.counts.clear()
+        if is_counted:
+            is_laid = self.counts.make_room(n, self.fields.n_contexts, <uint32_t> self.rows)
+            if is_laid or not self._is_mixed(row, scratch):
+                self._mix(row, scratch)
+            self._describe(example)
+        scratch.memo_serial = 0
+        self.noted, self.is_late = scratch.memo if is_counted else NULL, True
         self.rows += 1
         self.fields.push(row, example.label)
         if not self.fields.is_due():
@@ -294,25 +314,22 @@ cdef class ContextTree(Contexts):
             memset(out.shares, 0, n * sizeof(double))
             return
         if not self._is_mixed(row, scratch):
-            self._mix(row, n, mixed)
+            self._mix(row, scratch)
             remember(scratch, <const void*> self, row)
         memcpy(out.shares, mixed.said, n * sizeof(double))
 
     cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil:
-        """Whether the memo says what would be found for a row."""
         cdef const Mixed* mixed = <const Mixed*> scratch.memo
         return (
             remembers(scratch, <const void*> self, row) and mixed.rows == self.rows
             and mixed.n_labels == self.context.n_labels
         )
 
-    cdef void _mix(self, const Row* row, int32_t n, Mixed* mixed) noexcept nogil:
-        """Find what is to be said of n labels, and what goes into it.
-
-        Of a label that was never looked for in a context there is no evidence.
-        """
+    cdef void _mix(self, const Row* row, Scratch* scratch) noexcept nogil:
+        """Of a label that was never looked for in a context there is no evidence."""
+        cdef Mixed* mixed = <Mixed*> scratch.memo
         cdef Record* record
-        cdef int32_t i
+        cdef int32_t i, n = self.context.n_labels
         mixed.n_labels, mixed.rows = n, self.rows
         self._begin(row, &mixed.found)
         memset(mixed.said, 0, n * sizeof(double))
@@ -338,23 +355,7 @@ cdef class ContextTree(Contexts):
         for label in range(n):
             self.expected[label] = <float> shares[label]
 
-    cdef int note(self, const Row* row, const Example* example, Scratch* scratch) except -1 nogil:
-        cdef int32_t n = self.context.n_labels
-        cdef Mixed* mixed = <Mixed*> scratch.memo
-        cdef bint is_counted = self.fields.n_contexts and self.was_told, is_laid
-        self.was_told = False
-        if n > MOST_LABELS:
-            return self.counts.clear()
-        if is_counted:
-            is_laid = self.counts.make_room(n, self.fields.n_contexts, <uint32_t> self.rows)
-            if is_laid or not self._is_mixed(row, scratch):
-                self._mix(row, n, mixed)
-            self._describe(example)
-        scratch.memo_serial = 0
-        return self._note(row, example, <void*> mixed if is_counted else NULL)
-
     cdef void _describe(self, const Example* example) noexcept nogil:
-        """What is to be counted."""
         cdef Counted* row = &self.counted
         cdef int32_t label
         row.row, row.label = <uint32_t> self.rows, example.label
@@ -461,19 +462,18 @@ cdef class ContextMeans(Contexts):
         out.shares[0] = 0.0
         if self.fields.n_contexts:
             if not self._is_mixed(row, scratch):
-                self._mix(row, mixed)
+                self._mix(row, scratch)
                 remember(scratch, <const void*> self, row)
             out.shares[0] = self._deviation() * mixed.said
 
     cdef bint _is_mixed(self, const Row* row, const Scratch* scratch) noexcept nogil:
-        """Whether the memo says what would be found for a row."""
         return (
             remembers(scratch, <const void*> self, row)
             and (<const MixedMeans*> scratch.memo).rows == self.rows
         )
 
-    cdef void _mix(self, const Row* row, MixedMeans* mixed) noexcept nogil:
-        """Find what is to be said, and what goes into it."""
+    cdef void _mix(self, const Row* row, Scratch* scratch) noexcept nogil:
+        cdef MixedMeans* mixed = <MixedMeans*> scratch.memo
         cdef Record* record
         cdef int32_t i
         mixed.rows, mixed.said = self.rows, 0.0
@@ -495,19 +495,15 @@ cdef class ContextMeans(Contexts):
         if self.was_told:
             self.expected = pooled[0] - (1.0 - left) * scratch.shares[0]
 
-    cdef int note(self, const Row* row, const Example* example, Scratch* scratch) except -1 nogil:
-        cdef MixedMeans* mixed = <MixedMeans*> scratch.memo
-        cdef bint is_counted = self.fields.n_contexts and self.was_told, is_laid
-        self.was_told = False
-        if is_counted:
-            is_laid = self.counts.make_room(1, self.fields.n_contexts, <uint32_t> self.rows)
-            if is_laid or not self._is_mixed(row, scratch):
-                self._mix(row, mixed)
-            self.counted.row, self.counted.weight = <uint32_t> self.rows, repeats_of(example)
-            self.counted.missing = <float> self._missing(example)
-        scratch.memo_serial = 0
+    cdef void _describe(self, const Example* example) noexcept nogil:
+        self.counted.row, self.counted.weight = <uint32_t> self.rows, repeats_of(example)
+        self.counted.missing = <float> self._missing(example)
+
+    cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
+                   Prediction* out) except -1 nogil:
+        Contexts.learn(self, row, example, scratch, out)
         moments_add(&self.targets, example.targets[0], example.weight)
-        return self._note(row, example, <void*> mixed if is_counted else NULL)
+        return 0
 
     cdef void _learn_noted(self) noexcept nogil:
         cdef const MixedMeans* mixed = <const MixedMeans*> self.noted
