@@ -186,13 +186,14 @@ cdef class ExtraTree(Tree):
         cdef int32_t node = self._leaf_of(row, scratch)
         cdef double product, spread, part
         cdef bint is_judged
-        if self.owns_window:
-            self.window.most = bytes_allowed() // 2
-            try:
+        try:
+            if self.owns_window:
+                self.window.most = bytes_allowed() // 2
                 self.window.push(row, example)
-            finally:
-                # also where memory ran out while rows went
-                self.drop_lost()
+        finally:
+            # also where memory ran out while rows went
+            self.drop_lost()
+        if self.owns_window:
             self.allow(bytes_of_each(left_of(bytes_allowed(), self.window.n_bytes()), 1, 1), True)
         is_judged = not self.has_numbers and self.window.size % JUDGED_PARTS == 0
         if is_judged:
@@ -296,7 +297,6 @@ cdef class ExtraTree(Tree):
         `spent` was for the row at hand, which gets less done of it: few rows pay for both.
         """
         cdef bint is_done = False
-        self.drop_lost()
         try:
             if self.growth.phase == GROWING:
                 self.growth.run(spent)
