@@ -314,8 +314,8 @@ cdef class Corrector(OneLeaf):
 
     `predict` says what is to be added: to the logarithms of the labels' shares, or to a number. It
     learns a row after all others, when it has heard what was said of it; or else nothing of it.
-    Of that, `learn` may put off what need not be done before `catch_up`, which `predict` calls: amid
-    a batch another thread may then do it. Until then the memo is to stay where it is.
+    Of that, `learn` may put off what need not be done before `catch_up`, which `predict` calls:
+    amid a batch another thread may then do it. Until then the memo is to stay where it is.
     """
 
     cdef void hear(self, const double* pooled, double left, Scratch* scratch) noexcept nogil:
