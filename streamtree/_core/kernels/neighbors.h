@@ -52,6 +52,12 @@ typedef struct {
     int32_t places[STREAMTREE_NEAREST];
 } streamtree_near;
 
+/* The same while it is looked for them, behind one that is nearer than any row. */
+typedef struct {
+    float distances[1 + STREAMTREE_NEAREST];
+    int32_t places[1 + STREAMTREE_NEAREST];
+} streamtree_ranked;
+
 /* A field, in the order in which they are looked at. */
 typedef struct {
     int64_t offset;             /* in a block */
@@ -86,13 +92,23 @@ STREAMTREE_INLINE int streamtree_bits(streamtree_whole_eight holds)
 #endif
 }
 
-STREAMTREE_INLINE int streamtree_below(const float *distances, float limit)
+/* A bit for each of a block of distances that is below a limit. */
+STREAMTREE_INLINE uint32_t streamtree_below(const float *distances, float limit)
 {
-    return streamtree_bits(*(const streamtree_eight *) distances < limit);
+    uint32_t bits = 0;
+    for (int k = 0; k < STREAMTREE_LANES; k += 8)
+        bits |= (uint32_t) streamtree_bits(
+            *(const streamtree_eight *) (distances + k) < limit) << k;
+    return bits;
 }
 
-/* Add to distances, those of a block of rows, until none of them is below a limit. */
-STREAMTREE_INLINE void streamtree_measure(
+STREAMTREE_INLINE int streamtree_lowest(uint32_t bits)
+{
+    return __builtin_ctz(bits);
+}
+
+/* Add to distances, those of a block of rows; 0 as soon as none of them is below a limit. */
+STREAMTREE_INLINE int streamtree_measure(
     const streamtree_look *looks, int32_t n_numbers, int32_t n, const streamtree_cell *block,
     float limit, float *distances)
 {
@@ -100,41 +116,75 @@ STREAMTREE_INLINE void streamtree_measure(
     streamtree_eight sums[EIGHTS];
     for (int e = 0; e < EIGHTS; e++)
         sums[e] = *(const streamtree_eight *) (distances + 8 * e);
-    for (int32_t i = 0; i < n; i++) {
-        const streamtree_cell *cells = block + looks[i].offset, value = looks[i].value;
-        const float weight = looks[i].weight;
-        if (i < n_numbers)
+    for (int32_t i = 0; i < n;) {
+        const int32_t end = i + STREAMTREE_LOOK < n ? i + STREAMTREE_LOOK : n;
+        const int32_t end_of_numbers = end < n_numbers ? end : n_numbers;
+        streamtree_whole_eight below;
+        for (; i < end_of_numbers; i++) {
+            const streamtree_cell *cells = block + looks[i].offset;
+            const float value = looks[i].value.number, weight = looks[i].weight;
             for (int e = 0; e < EIGHTS; e++)
                 sums[e] += weight * (streamtree_eight) (
                     (streamtree_whole_eight) (
-                        *(const streamtree_eight *) (cells + 8 * e) - value.number)
+                        value - *(const streamtree_eight *) (cells + 8 * e))
                     & 0x7fffffff);
-        else
+        }
+        for (; i < end; i++) {
+            const streamtree_cell *cells = block + looks[i].offset;
+            const int32_t kind = looks[i].value.kind;
+            const streamtree_eight weight = looks[i].weight - (streamtree_eight) {0.0f};
             for (int e = 0; e < EIGHTS; e++)
                 sums[e] += (streamtree_eight) (
-                    (streamtree_whole_eight) (weight - (streamtree_eight) {0.0f})
-                    & (*(const streamtree_whole_eight *) (cells + 8 * e) != value.kind));
-        if (i % STREAMTREE_LOOK == STREAMTREE_LOOK - 1) {
-            streamtree_whole_eight below = sums[0] < limit;
-            for (int e = 1; e < EIGHTS; e++)
-                below |= sums[e] < limit;
-            if (!streamtree_bits(below))
-                break;
+                    (streamtree_whole_eight) weight
+                    & (*(const streamtree_whole_eight *) (cells + 8 * e) != kind));
         }
+        below = sums[0] < limit;
+        for (int e = 1; e < EIGHTS; e++)
+            below |= sums[e] < limit;
+        if (!streamtree_bits(below))
+            return 0;
     }
     for (int e = 0; e < EIGHTS; e++)
         *(streamtree_eight *) (distances + 8 * e) = sums[e];
+    return 1;
+}
+
+/* Let a row in among the nearest; the farthest one goes. No jump depends on which one it is. */
+STREAMTREE_INLINE void streamtree_let_in(streamtree_ranked *ranked, float distance, int32_t place)
+{
+    for (int i = STREAMTREE_NEAREST - 8; i >= 0; i -= 8) {
+        float *distances = ranked->distances + 1 + i;
+        int32_t *places = ranked->places + 1 + i;
+        const streamtree_eight here = *(const streamtree_eight *) distances;
+        const streamtree_eight before = *(const streamtree_eight *) (distances - 1);
+        const streamtree_whole_eight stays = here <= distance, moves = before > distance;
+        const streamtree_whole_eight comes = ~(stays | moves);
+        const streamtree_eight its_distance = distance - (streamtree_eight) {0.0f};
+        *(streamtree_whole_eight *) distances = (stays & (streamtree_whole_eight) here)
+            | (moves & (streamtree_whole_eight) before)
+            | (comes & (streamtree_whole_eight) its_distance);
+        *(streamtree_whole_eight *) places = (stays & *(streamtree_whole_eight *) places)
+            | (moves & *(streamtree_whole_eight *) (places - 1)) | (comes & place);
+    }
 }
 #else
-STREAMTREE_INLINE int streamtree_below(const float *distances, float limit)
+STREAMTREE_INLINE uint32_t streamtree_below(const float *distances, float limit)
 {
-    int bits = 0;
-    for (int k = 0; k < 8; k++)
-        bits |= (distances[k] < limit) << k;
+    uint32_t bits = 0;
+    for (int k = 0; k < STREAMTREE_LANES; k++)
+        bits |= (uint32_t) (distances[k] < limit) << k;
     return bits;
 }
 
-STREAMTREE_INLINE void streamtree_measure(
+STREAMTREE_INLINE int streamtree_lowest(uint32_t bits)
+{
+    int k = 0;
+    while (!(bits >> k & 1))
+        k++;
+    return k;
+}
+
+STREAMTREE_INLINE int streamtree_measure(
     const streamtree_look *looks, int32_t n_numbers, int32_t n, const streamtree_cell *block,
     float limit, float *distances)
 {
@@ -144,7 +194,7 @@ STREAMTREE_INLINE void streamtree_measure(
         const int32_t kind = looks[i].value.kind;
         if (i < n_numbers)
             for (int k = 0; k < STREAMTREE_LANES; k++)
-                distances[k] += weight * fabsf(cells[k].number - value);
+                distances[k] += weight * fabsf(value - cells[k].number);
         else
             for (int k = 0; k < STREAMTREE_LANES; k++)
                 distances[k] += cells[k].kind == kind ? 0.0f : weight;
@@ -153,30 +203,23 @@ STREAMTREE_INLINE void streamtree_measure(
             for (int k = 0; k < STREAMTREE_LANES; k++)
                 is_below |= distances[k] < limit;
             if (!is_below)
-                break;
+                return 0;
         }
     }
+    return 1;
+}
+
+STREAMTREE_INLINE void streamtree_let_in(streamtree_ranked *ranked, float distance, int32_t place)
+{
+    int32_t i = STREAMTREE_NEAREST;
+    for (; ranked->distances[i - 1] > distance; i--) {
+        ranked->distances[i] = ranked->distances[i - 1];
+        ranked->places[i] = ranked->places[i - 1];
+    }
+    ranked->distances[i] = distance;
+    ranked->places[i] = place;
 }
 #endif
-
-/* Let a row in among the nearest; the farthest one goes. No jump depends on which one it is. */
-STREAMTREE_INLINE void streamtree_let_in(streamtree_near *near, float distance, int32_t place)
-{
-    float distances[STREAMTREE_NEAREST + 1];
-    int32_t places[STREAMTREE_NEAREST + 1], rank = 0;
-    memcpy(distances + 1, near->distances, sizeof near->distances);
-    memcpy(places + 1, near->places, sizeof near->places);
-    distances[0] = distance;
-    places[0] = place;
-    for (int i = 0; i < STREAMTREE_NEAREST; i++)
-        rank += near->distances[i] <= distance;
-    for (int i = 0; i < STREAMTREE_NEAREST; i++) {
-        const float other = i < rank ? distances[i + 1] : distances[i];
-        const int32_t at = i < rank ? places[i + 1] : places[i];
-        near->distances[i] = i == rank ? distance : other;
-        near->places[i] = i == rank ? place : at;
-    }
-}
 
 /* Find the nearest rows; of rows as near those that come first, block by block from the newest on.
    Returns how many there are. */
@@ -187,6 +230,7 @@ STREAMTREE_CLONES int32_t streamtree_nearest(const streamtree_query *of, streamt
     int32_t b = of->next / STREAMTREE_LANES, n = 0, n_looks = 0, n_numbers = 0;
     float limit = INFINITY, least = 0.0f;
     streamtree_look looks[STREAMTREE_MOST_FIELDS];
+    streamtree_ranked ranked;
     for (int32_t i = 0; i < of->n_fields; i++)
         least += of->weights[of->fields[i]];
     least *= STREAMTREE_LEAST_PART / (float) of->n_fields;
@@ -200,9 +244,9 @@ STREAMTREE_CLONES int32_t streamtree_nearest(const streamtree_query *of, streamt
         n_looks++;
         n_numbers += i < of->n_numbers;
     }
-    for (int i = 0; i < STREAMTREE_NEAREST; i++) {
-        near->distances[i] = INFINITY;
-        near->places[i] = -1;
+    for (int i = 0; i <= STREAMTREE_NEAREST; i++) {
+        ranked.distances[i] = i ? INFINITY : -INFINITY;
+        ranked.places[i] = -1;
     }
     for (int32_t i = 0; i <= n_blocks; i++, b--) {
         float distances[STREAMTREE_LANES];
@@ -222,20 +266,23 @@ STREAMTREE_CLONES int32_t streamtree_nearest(const streamtree_query *of, streamt
             age += of->capacity;
         for (int32_t k = 0; k < STREAMTREE_LANES; k++)
             distances[k] = of->age_weight * (float) (age - k);
-        streamtree_measure(
-            looks, n_numbers, n_looks,
-            of->cells + (int64_t) b * of->n_fields * STREAMTREE_LANES, limit, distances);
+        if (!streamtree_measure(
+                looks, n_numbers, n_looks,
+                of->cells + (int64_t) b * of->n_fields * STREAMTREE_LANES, limit, distances))
+            continue;
         if (end > of->size - b * STREAMTREE_LANES)
             end = of->size - b * STREAMTREE_LANES;
-        for (int32_t eight = 0; eight < end; eight += 8) {
-            int bits = streamtree_below(distances + eight, limit);
-            for (int32_t k = eight; bits; bits >>= 1, k++)
-                if (bits & 1 && distances[k] < limit && k >= first && k < end) {
-                    streamtree_let_in(near, distances[k], b * STREAMTREE_LANES + k);
-                    limit = near->distances[STREAMTREE_NEAREST - 1];
-                }
+        for (uint32_t bits = streamtree_below(distances, limit) >> first << first; bits;
+             bits &= bits - 1) {
+            const int k = streamtree_lowest(bits);
+            if (k < end && distances[k] < limit) {
+                streamtree_let_in(&ranked, distances[k], b * STREAMTREE_LANES + k);
+                limit = ranked.distances[STREAMTREE_NEAREST];
+            }
         }
     }
+    memcpy(near->distances, ranked.distances + 1, sizeof near->distances);
+    memcpy(near->places, ranked.places + 1, sizeof near->places);
     while (n < STREAMTREE_NEAREST && near->places[n] >= 0)
         n++;
     return n;
@@ -272,10 +319,11 @@ STREAMTREE_CLONES double streamtree_krige(
     const streamtree_query *of, const streamtree_near *near, int32_t n, const double *numbers,
     const double *noise, float scale, double doubt)
 {
+    enum { NUMBER, ONE, TO_ROW, VECTORS };
     int32_t ages[STREAMTREE_NEAREST];
     float between[STREAMTREE_NEAREST][STREAMTREE_NEAREST];
-    double root[STREAMTREE_NEAREST][STREAMTREE_NEAREST], to_row[STREAMTREE_NEAREST];
-    double of_numbers[STREAMTREE_NEAREST], of_ones[STREAMTREE_NEAREST];
+    double root[STREAMTREE_NEAREST][STREAMTREE_NEAREST];
+    double vectors[VECTORS][STREAMTREE_NEAREST] = {{0.0}}, solved[VECTORS][STREAMTREE_NEAREST];
     double product = 0.0, ones = doubt, mean, said;
     for (int32_t i = 0; i < STREAMTREE_NEAREST; i++)
         ages[i] = streamtree_age(of, near->places[i < n ? i : 0]);
@@ -285,29 +333,35 @@ STREAMTREE_CLONES double streamtree_krige(
     for (int32_t i = 0; i < of->n_fields; i++)
         streamtree_add_between(of, near, n, of->fields[i], i < of->n_numbers, between);
     for (int32_t i = 0; i < n; i++) {
-        /* Cholesky's root of the covariances, row by row, and what it makes of the vectors */
-        double number = numbers[i], one = 1.0;
-        double distant = streamtree_expf(-scale * near->distances[i]);
-        for (int32_t j = 0; j <= i; j++) {
-            double sum = streamtree_expf(-scale * between[i][j]) + (i == j ? noise[i] : 0.0);
-            for (int32_t k = 0; k < j; k++)
-                sum -= root[i][k] * root[j][k];
-            root[i][j] = i == j ? sqrt(sum) : sum / root[j][j];
+        for (int32_t j = 0; j < STREAMTREE_NEAREST; j++)
+            root[i][j] = streamtree_expf(-scale * between[i][j]);
+        root[i][i] += noise[i];
+        vectors[NUMBER][i] = numbers[i];
+        vectors[ONE][i] = 1.0;
+        vectors[TO_ROW][i] = streamtree_expf(-scale * near->distances[i]);
+    }
+    /* Cholesky's root of the covariances, which takes the place of their upper half, and what it
+       makes of the vectors: what a row adds to all sums is taken off at once */
+    for (int32_t i = 0; i < n; i++) {
+        const double diagonal = sqrt(root[i][i]);
+        for (int32_t j = 0; j < STREAMTREE_NEAREST; j++)
+            root[i][j] /= diagonal;
+        for (int32_t k = i + 1; k < n; k++) {
+            const double factor = root[i][k];
+            for (int32_t j = 0; j < STREAMTREE_NEAREST; j++)
+                root[k][j] -= factor * root[i][j];
         }
-        for (int32_t k = 0; k < i; k++) {
-            number -= root[i][k] * of_numbers[k];
-            one -= root[i][k] * of_ones[k];
-            distant -= root[i][k] * to_row[k];
+        for (int32_t v = 0; v < VECTORS; v++) {
+            solved[v][i] = vectors[v][i] / diagonal;
+            for (int32_t j = 0; j < STREAMTREE_NEAREST; j++)
+                vectors[v][j] -= solved[v][i] * root[i][j];
         }
-        of_numbers[i] = number / root[i][i];
-        of_ones[i] = one / root[i][i];
-        to_row[i] = distant / root[i][i];
-        product += of_numbers[i] * of_ones[i];
-        ones += of_ones[i] * of_ones[i];
+        product += solved[NUMBER][i] * solved[ONE][i];
+        ones += solved[ONE][i] * solved[ONE][i];
     }
     mean = said = product / ones;
     for (int32_t i = 0; i < n; i++)
-        said += to_row[i] * (of_numbers[i] - mean * of_ones[i]);
+        said += solved[TO_ROW][i] * (solved[NUMBER][i] - mean * solved[ONE][i]);
     return said;
 }
 
