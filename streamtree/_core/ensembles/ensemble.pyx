@@ -27,9 +27,9 @@ import numpy as np
 cdef enum:
     # In one row of so many threads look how long parts take, of which about so many count. After so
     # many rows the parts are put in another order.
-    TIMED_PART = 16
-    TIMED_ROWS = 4
-    ORDERED_ROWS = 64
+    TIMED_PART = 8
+    TIMED_ROWS = 2
+    ORDERED_ROWS = 16
     # a part that takes more than one part of so many of the time takes long
     LONG_PARTS = 10
     # a light member has one part of so many of the memory
@@ -194,6 +194,7 @@ cdef class Ensemble(Tree):
             place += len(member.scratches())
             self.views |= member.views
             self.is_judged |= member.is_judged
+            self.looks_ahead |= member.looks_ahead
             self.has_window |= member.has_window
             if member.max_labels:
                 self.max_labels = min(self.max_labels or member.max_labels, member.max_labels)
@@ -341,13 +342,13 @@ cdef class Ensemble(Tree):
 
     cdef void expect(self, int32_t label) noexcept nogil:
         cdef Py_ssize_t m
-        for m in range(self.n_members):
+        for m in range(self.n_members if self.looks_ahead else 0):
             if self.is_here[m]:
                 (<Tree> self.trees[m]).expect(label)
 
     cdef void approach(self, int32_t label) noexcept nogil:
         cdef Py_ssize_t m
-        for m in range(self.n_members):
+        for m in range(self.n_members if self.looks_ahead else 0):
             if self.is_here[m]:
                 (<Tree> self.trees[m]).approach(label)
 

@@ -5,6 +5,7 @@ cdef extern from "../kernels/atomics.h" nogil:
     uint32_t load "streamtree_load"(const uint32_t* word)
     uint32_t add "streamtree_add"(uint32_t* word, uint32_t more)
     bint replace "streamtree_replace"(uint32_t* word, uint32_t before, uint32_t after)
+    void fetch "streamtree_fetch"(const uint32_t* word)
     void pause "streamtree_pause"()
     void yield_cpu "streamtree_yield"()
     void nap "streamtree_nap"()
@@ -22,10 +23,10 @@ cdef class Crew:
     cdef readonly int32_t n_threads     # with the one that calls
     cdef Post* _claimed         # by job: the turn in which it was taken last
     cdef Post _turn             # goes up when there is something to do
-    cdef Post _n_done           # jobs of all turns
+    cdef Post _n_done           # jobs of all turns that helpers have done
     cdef Post _n_inside         # helpers
     cdef Post _failed
-    cdef uint32_t _n_wanted     # jobs of all turns that were begun
+    cdef uint32_t _n_wanted     # jobs of all turns that the caller has not done
     cdef uint32_t _n_numbered   # helpers that have a number
     cdef uint32_t _is_over     # read while it is written: a helper may come late to the last turn
     cdef int32_t _n_alone       # turns that the caller does alone
@@ -41,5 +42,6 @@ cdef class Crew:
     cdef void stop(self) noexcept nogil
     cdef bint has_failed(self) noexcept nogil
     cdef void _serve(self, int32_t thread) noexcept nogil
-    cdef void _labour(self, int32_t thread, uint32_t turn) noexcept nogil
+    cdef uint32_t _labour(self, int32_t thread, uint32_t turn) noexcept nogil
+    cdef int32_t _next(self, int32_t job, int32_t step) noexcept nogil
     cdef int _keep_error(self, int32_t job) except -1

@@ -93,7 +93,7 @@ cdef class Crew:
             add(&self._n_inside.word, <uint32_t> -1)
 
     cdef void _serve(self, int32_t thread) noexcept nogil:
-        cdef uint32_t turn, last = 0
+        cdef uint32_t turn, last = 0, n_done
         cdef int n_waits
         while True:
             n_waits = 0
@@ -103,7 +103,9 @@ cdef class Crew:
                 turn = load(&self._turn.word)
             if load(&self._is_over):
                 return
-            self._labour(thread, turn)
+            n_done = self._labour(thread, turn)
+            if n_done:
+                add(&self._n_done.word, n_done)
             last = turn
 
     cdef int run(self) except -1 nogil:
@@ -124,8 +126,7 @@ cdef class Crew:
         """Do a turn together."""
         cdef int n_waits = 0
         cdef double begin = now(), end
-        self._n_wanted += self.n_jobs
-        self._labour(0, add(&self._turn.word, 1) + 1)
+        self._n_wanted += self.n_jobs - self._labour(0, add(&self._turn.word, 1) + 1)
         end = now()
         while load(&self._n_done.word) != self._n_wanted:
             wait(&n_waits)
@@ -145,32 +146,37 @@ cdef class Crew:
         """Whether a job of any turn has raised an error."""
         return load(&self._failed.word) != 0
 
-    cdef void _labour(self, int32_t thread, uint32_t turn) noexcept nogil:
-        """Do whatever of a turn nobody else has taken.
+    cdef uint32_t _labour(self, int32_t thread, uint32_t turn) noexcept nogil:
+        """Do whatever of a turn nobody else has taken; returns how many jobs that was.
 
         A thread that comes late, when there is another turn, finds nothing to take.
         """
         cdef int32_t step = 1 - 2 * (thread % 2)
         cdef int32_t job = (thread + thread % 2) * self.n_jobs // self.n_threads
+        cdef int32_t following
         cdef uint32_t n_done = 0
         job = (job - thread % 2) % self.n_jobs
         for _ in range(self.n_jobs):
+            following = self._next(job, step)
             if (
                 load(&self._claimed[job].word) == turn - 1
                 and replace(&self._claimed[job].word, turn - 1, turn)
             ):
+                fetch(&self._claimed[following].word)
                 self._do(job, thread)
                 n_done += 1
             elif self.n_threads == 2:
                 # from here on the other one has taken all: a look at its words would slow it down
                 break
-            job += step
-            if job == self.n_jobs:
-                job = 0
-            elif job < 0:
-                job = self.n_jobs - 1
-        if n_done:
-            add(&self._n_done.word, n_done)
+            job = following
+        return n_done
+
+    cdef int32_t _next(self, int32_t job, int32_t step) noexcept nogil:
+        """The job behind or before one, in a circle."""
+        job += step
+        if job == self.n_jobs:
+            return 0
+        return job if job >= 0 else self.n_jobs - 1
 
     cdef int _keep_error(self, int32_t job) except -1:
         """Take the error that a job has raised in this thread; `run` raises it in the caller's."""

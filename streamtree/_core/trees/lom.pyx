@@ -140,6 +140,7 @@ cdef class LomTree(Tree):
         self.seed = 0 if seed is None else seed
         self.views = PLAIN if paper else STANDARD
         self.label_bytes = LABEL_BYTES
+        self.looks_ahead = True
         self.configure(**settings)
         self.tree = self.frame = TreeLinks()
         self._reserve(1)

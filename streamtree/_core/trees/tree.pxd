@@ -19,6 +19,7 @@ cdef class Tree:
     cdef readonly bint has_window   # it learns from rows that it keeps
     cdef readonly bint gives_back   # where it may take less, it takes less at once
     cdef readonly bint is_light     # it takes next to no time and memory
+    cdef readonly bint looks_ahead  # it asks for memory before a row comes, see `expect`
     cdef bint rests                 # it is not to learn for some rows, see `rest`
     cdef readonly bint has_leaf_models      # what a leaf says may depend on the row
     cdef TreeLinks frame            # of the nodes, for explanations
