@@ -235,7 +235,7 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
 
     >>> model = ExtraTreeRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.R2())
-    R2: 0.18194
+    R2: 0.197296
 
     """
 

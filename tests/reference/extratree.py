@@ -287,8 +287,8 @@ class Growth:
         return MOST_LEVELS * 2 * self.n_candidates() * self.n
 
     def run(self, spent_elsewhere):
-        # twice as fast with every twentieth of the rows that have come since
-        late = 20 * (len(self.tree.rows) - self.end) // self.n
+        # twice as fast with every fifth of the rows that may come until these go
+        late = 5 * (len(self.tree.rows) - self.end) // max(self.tree.capacity() - self.n, 1)
         haste = HASTE << min(max(late - 1, 0), 4)
         self.credit += haste * (self.limit() // self.n + 8) - spent_elsewhere
         while self.due is not None and self.credit >= self.due + STEP:

@@ -129,10 +129,11 @@ cdef class Window:
     cdef int urgency(self, int64_t end, int32_t n) noexcept nogil:
         """How many times as fast to grow on from n rows that ended with row `end`.
 
-        That is to be done before rows go: there is room for a quarter more than it is about.
+        That is to be done before these go: of the rows that may come until then, a part has come.
         """
-        cdef int64_t twentieths = 20 * (self.size - end) // max(n, 1)
-        return 1 << min(max(twentieths - 1, <int64_t> 0), <int64_t> 4)
+        cdef int32_t n_coming = max(self.most_slots(0) - n, 1)
+        cdef int64_t fifths = 5 * (self.size - end) // n_coming
+        return 1 << min(max(fifths - 1, <int64_t> 0), <int64_t> 4)
 
     cdef int32_t most_slots(self, int32_t more_fields) noexcept nogil:
         """The slots for which there is room, with so many fields more; at most all."""

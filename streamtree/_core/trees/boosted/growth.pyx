@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 from streamtree._core.kernels.rng cimport below, fraction, next_random
 from streamtree._core.splits.bounds cimport BUCKETS, bound_of, bucket_of
 from streamtree._core.store.budget cimport counted, give_back, may_grow
-from streamtree._core.stream.window cimport MANY_ROWS, Cell, Window
+from streamtree._core.stream.window cimport Cell, Window
 from streamtree._core.trees.boosted.stages cimport MOST_SAID, Grown, Stages, StageNode
 
 import numpy as np
@@ -44,7 +44,10 @@ cdef enum:
     LEAST_LEAF = 10
     # columns that a tree looks at, at most
     MOST_CHOSEN = 32
-    # it is done within about one part of so many of the rows, if it went on as at first
+    # It is done within about one part of so many of the rows, if it went on as at first; from
+    # MANY_ROWS on, of half as many, and the more there are, the fewer: done sooner, rows would take
+    # long meanwhile, and where threads share a row the others would wait.
+    MANY_ROWS = 2500
     HASTE = 8
     HASTE_OF_MANY = 2
     # what a row costs besides its columns, in cells, and how often a tree looks at it
@@ -242,7 +245,9 @@ cdef class BoostedGrowth:
     cdef int64_t pace(self) noexcept nogil:
         """The cells that are looked at for a row of the stream."""
         cdef int64_t n_chosen = min(self.n_columns, <int32_t> MOST_CHOSEN)
-        cdef int haste = HASTE if self.n < MANY_ROWS else HASTE_OF_MANY
+        cdef int64_t haste = HASTE
+        if self.n >= MANY_ROWS:
+            haste = max(HASTE // 2 * MANY_ROWS // self.n, <int64_t> HASTE_OF_MANY)
         return haste * self.window.urgency(self.first + self.n, self.n) * (
             self.n_trees * (LEVELS * (n_chosen + ROW) + 4 * self.n_outputs) + 4 * self.n_columns
         )
