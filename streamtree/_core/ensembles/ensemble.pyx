@@ -71,13 +71,14 @@ cdef int teach_part(Ensemble self, const Lesson* lesson, int32_t i) except -1 no
 cdef class Lessons(Crew):
     """Threads that share the parts of an ensemble."""
 
-    cdef void* ensemble
-    cdef const Lesson* lesson
     cdef int32_t* order         # by job: which part it is
     cdef int32_t* sorted        # parts, those that take longest first
     cdef double* times          # by part: about how long a row takes, in seconds
     cdef int64_t n_given
-    cdef bint is_timed          # whether this row's times are taken
+    # of the row at hand, side by side: a helper that comes fetches them together
+    cdef Lesson lesson
+    cdef void* ensemble
+    cdef bint is_timed          # whether its times are taken
 
     def __cinit__(self, int32_t n_jobs, int32_t n_threads):
         cdef int32_t i
@@ -95,13 +96,13 @@ cdef class Lessons(Crew):
     cdef int work(self, int32_t job, int32_t thread) noexcept nogil:
         cdef int32_t i = self.order[job]
         cdef double begin = now() if self.is_timed else 0.0
-        cdef int done = (<Quiet> teach_part)(<Ensemble> self.ensemble, self.lesson, i)
+        cdef int done = (<Quiet> teach_part)(<Ensemble> self.ensemble, &self.lesson, i)
         if self.is_timed:
             self.times[i] += (now() - begin - self.times[i]) / TIMED_ROWS
         return done
 
     cdef int give(self, Ensemble ensemble, const Lesson* lesson) except -1 nogil:
-        self.ensemble, self.lesson = <void*> ensemble, lesson
+        self.ensemble, self.lesson = <void*> ensemble, lesson[0]
         self.n_given += 1
         self.is_timed = self.n_given % TIMED_PART == 0
         if self.n_given % ORDERED_ROWS == 0:

@@ -22,13 +22,13 @@ cdef class Crew:
     cdef readonly int32_t n_jobs
     cdef readonly int32_t n_threads     # with the one that calls
     cdef Post* _claimed         # by job: the turn in which it was taken last
+    cdef uint32_t _is_over     # read while it is written: a helper may come late to the last turn
     cdef Post _turn             # goes up when there is something to do
     cdef Post _n_done           # jobs of all turns that helpers have done
     cdef Post _n_inside         # helpers
     cdef Post _failed
     cdef uint32_t _n_wanted     # jobs of all turns that the caller has not done
     cdef uint32_t _n_numbered   # helpers that have a number
-    cdef uint32_t _is_over     # read while it is written: a helper may come late to the last turn
     cdef int32_t _n_alone       # turns that the caller does alone
     cdef int32_t _patience      # how many these are after the next time that it waits in vain
     cdef object _error
