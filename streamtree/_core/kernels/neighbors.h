@@ -52,7 +52,7 @@ typedef struct {
     int32_t places[STREAMTREE_NEAREST];
 } streamtree_near;
 
-/* The same while it is looked for them, behind one that is nearer than any row. */
+/* The same during the search, behind one that is nearer than any row. */
 typedef struct {
     float distances[1 + STREAMTREE_NEAREST];
     int32_t places[1 + STREAMTREE_NEAREST];
@@ -107,7 +107,8 @@ STREAMTREE_INLINE int streamtree_lowest(uint32_t bits)
     return __builtin_ctz(bits);
 }
 
-/* Add to distances, those of a block of rows; 0 as soon as none of them is below a limit. */
+/* Add to distances, those of a block of rows; 0 where none of them is below a limit, which is
+   looked at every few columns: then they are of no use. */
 STREAMTREE_INLINE int streamtree_measure(
     const streamtree_look *looks, int32_t n_numbers, int32_t n, const streamtree_cell *block,
     float limit, float *distances)
@@ -149,7 +150,8 @@ STREAMTREE_INLINE int streamtree_measure(
     return 1;
 }
 
-/* Let a row in among the nearest; the farthest one goes. No jump depends on which one it is. */
+/* Let a row in among the nearest, of which the farthest one goes; it is nearer than that. No jump
+   depends on which one it is. */
 STREAMTREE_INLINE void streamtree_let_in(streamtree_ranked *ranked, float distance, int32_t place)
 {
     for (int i = STREAMTREE_NEAREST - 8; i >= 0; i -= 8) {

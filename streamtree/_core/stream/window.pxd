@@ -93,12 +93,17 @@ cdef class Window:
         """The oldest row that can be read."""
         return self.size - self.capacity if self.size > self.capacity else 0
 
-    cdef inline int32_t n_rows(self) noexcept nogil:
-        """How many rows a tree that begins to grow now grows from: they stay while it grows."""
+    cdef inline int64_t n_slots(self) noexcept nogil:
+        """The slots that there are, or will be before a row goes: once one has gone, no more come.
+        """
         cdef int64_t slots = self.capacity
         if self.size <= self.capacity:
             slots = max(slots, <int64_t> self.most_slots(0))
-        return <int32_t> min(self.size, slots * 4 // 5)
+        return slots
+
+    cdef inline int32_t n_rows(self) noexcept nogil:
+        """How many rows a tree that begins to grow now grows from: they stay while it grows."""
+        return <int32_t> min(self.size, self.n_slots() * 4 // 5)
 
     cdef inline int64_t row_of(self, uint32_t number) noexcept nogil:
         """A row by the lower half of its number, -1 if it has left the window."""

@@ -129,9 +129,9 @@ cdef class Window:
     cdef int urgency(self, int64_t end, int32_t n) noexcept nogil:
         """How many times as fast to grow on from n rows that ended with row `end`.
 
-        That is to be done before these go: of the rows that may come until then, a part has come.
+        Twice as fast with every fifth of the rows that may come until the first of these goes.
         """
-        cdef int32_t n_coming = max(self.most_slots(0) - n, 1)
+        cdef int64_t n_coming = max(self.n_slots() - n, <int64_t> 1)
         cdef int64_t fifths = 5 * (self.size - end) // n_coming
         return 1 << min(max(fifths - 1, <int64_t> 0), <int64_t> 4)
 

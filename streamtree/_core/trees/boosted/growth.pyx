@@ -44,9 +44,10 @@ cdef enum:
     LEAST_LEAF = 10
     # columns that a tree looks at, at most
     MOST_CHOSEN = 32
-    # It is done within about one part of so many of the rows, if it went on as at first; from
-    # MANY_ROWS on, of half as many, and the more there are, the fewer: done sooner, rows would take
-    # long meanwhile, and where threads share a row the others would wait.
+    # It is done within about one part of so many of the rows, if it went on as at first. From
+    # MANY_ROWS on it is half as many parts, and the more rows, the fewer, down to HASTE_OF_MANY:
+    # done sooner, rows would take long meanwhile, and where threads share a row the others would
+    # wait.
     MANY_ROWS = 2500
     HASTE = 8
     HASTE_OF_MANY = 2
