@@ -39,7 +39,6 @@ static inline int streamtree_replace(volatile uint32_t *word, uint32_t before, u
     ) == before;
 }
 
-#define streamtree_fetch(word) ((void) (word))
 #define streamtree_pause() YieldProcessor()
 #define streamtree_yield() ((void) SwitchToThread())
 #define streamtree_nap() Sleep(1)
@@ -73,11 +72,6 @@ static inline int streamtree_replace(volatile uint32_t *word, uint32_t before, u
     return __atomic_compare_exchange_n(
         word, &before, after, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE
     );
-}
-
-/* A word is to be written soon: no need to wait for it then. */
-static inline void streamtree_fetch(const volatile uint32_t *word) {
-    __builtin_prefetch((const void *) word, 1);
 }
 
 #if defined(__x86_64__) || defined(__i386__)

@@ -5,7 +5,6 @@ cdef extern from "../kernels/atomics.h" nogil:
     uint32_t load "streamtree_load"(const uint32_t* word)
     uint32_t add "streamtree_add"(uint32_t* word, uint32_t more)
     bint replace "streamtree_replace"(uint32_t* word, uint32_t before, uint32_t after)
-    void fetch "streamtree_fetch"(const uint32_t* word)
     void pause "streamtree_pause"()
     void yield_cpu "streamtree_yield"()
     void nap "streamtree_nap"()
@@ -43,5 +42,4 @@ cdef class Crew:
     cdef bint has_failed(self) noexcept nogil
     cdef void _serve(self, int32_t thread) noexcept nogil
     cdef uint32_t _labour(self, int32_t thread, uint32_t turn) noexcept nogil
-    cdef int32_t _next(self, int32_t job, int32_t step) noexcept nogil
     cdef int _keep_error(self, int32_t job) except -1

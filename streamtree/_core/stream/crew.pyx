@@ -153,30 +153,24 @@ cdef class Crew:
         """
         cdef int32_t step = 1 - 2 * (thread % 2)
         cdef int32_t job = (thread + thread % 2) * self.n_jobs // self.n_threads
-        cdef int32_t following
         cdef uint32_t n_done = 0
         job = (job - thread % 2) % self.n_jobs
         for _ in range(self.n_jobs):
-            following = self._next(job, step)
             if (
                 load(&self._claimed[job].word) == turn - 1
                 and replace(&self._claimed[job].word, turn - 1, turn)
             ):
-                fetch(&self._claimed[following].word)
                 self._do(job, thread)
                 n_done += 1
             elif self.n_threads == 2:
                 # from here on the other one has taken all: a look at its words would slow it down
                 break
-            job = following
+            job += step
+            if job == self.n_jobs:
+                job = 0
+            elif job < 0:
+                job = self.n_jobs - 1
         return n_done
-
-    cdef int32_t _next(self, int32_t job, int32_t step) noexcept nogil:
-        """The job behind or before one, in a circle."""
-        job += step
-        if job == self.n_jobs:
-            return 0
-        return job if job >= 0 else self.n_jobs - 1
 
     cdef int _keep_error(self, int32_t job) except -1:
         """Take the error that a job has raised in this thread; `run` raises it in the caller's."""

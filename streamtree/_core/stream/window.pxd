@@ -6,6 +6,12 @@ from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Row, View
 
 
+cdef enum:
+    # Growing from so many rows and more is no faster at first: done in few rows of the stream, each
+    # of them would take long, and where threads share a row the others would wait.
+    MANY_ROWS = 2500
+
+
 cdef struct Field:
     # a column of numbers, or all the categories of a feature
     int32_t column      # of numbers; -1 for categories

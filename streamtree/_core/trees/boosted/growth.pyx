@@ -19,7 +19,7 @@ from libc.string cimport memcpy, memset
 from streamtree._core.kernels.rng cimport below, fraction, next_random
 from streamtree._core.splits.bounds cimport BUCKETS, bound_of, bucket_of
 from streamtree._core.store.budget cimport counted, give_back, may_grow
-from streamtree._core.stream.window cimport Cell, Window
+from streamtree._core.stream.window cimport MANY_ROWS, Cell, Window
 from streamtree._core.trees.boosted.stages cimport MOST_SAID, Grown, Stages, StageNode
 
 import numpy as np
@@ -45,10 +45,7 @@ cdef enum:
     # columns that a tree looks at, at most
     MOST_CHOSEN = 32
     # It is done within about one part of so many of the rows, if it went on as at first. From
-    # MANY_ROWS on it is half as many parts, and the more rows, the fewer, down to HASTE_OF_MANY:
-    # done sooner, rows would take long meanwhile, and where threads share a row the others would
-    # wait.
-    MANY_ROWS = 2500
+    # MANY_ROWS on it is half as many parts, and the more rows, the fewer, down to HASTE_OF_MANY.
     HASTE = 8
     HASTE_OF_MANY = 2
     # what a row costs besides its columns, in cells, and how often a tree looks at it

@@ -15,7 +15,7 @@ from streamtree._core.kernels.rng cimport next_random
 from streamtree._core.splits.bounds cimport bound_of
 from streamtree._core.store.budget cimport counted, give_back, spacious
 from streamtree._core.store.links cimport ROOT
-from streamtree._core.stream.window cimport Window
+from streamtree._core.stream.window cimport MANY_ROWS, Window
 from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ExtraNodes, Test
 from streamtree._core.trees.extra.search cimport CHUNK, SplitSearch, search_bytes
 
@@ -40,9 +40,7 @@ cdef enum:
     DIVIDE = 3
     # rows below which no tree is worth growing
     LEAST_ROWS = 8
-    # Growing from so many rows and more is no faster at first: done in few rows of the stream, each
-    # of them would take long, and where threads share a row the others would wait.
-    MANY_ROWS = 2500
+    # of many rows it is no faster at first
     HASTE_OF_MANY = 10
     # rows that are split, where there is room
     LEAST_SPLIT = 2
