@@ -45,6 +45,7 @@ cdef class Ensemble(Tree):
     cdef bint has_correctors        # it has one, or a member does
     cdef Part* parts                # of all members
     cdef int32_t n_parts
+    cdef void* put_off_by           # the Lessons that may have a row for the pool to learn, or NULL
 
     cdef Tree member(self, Py_ssize_t m)
     cdef int _list_parts(self) except -1
@@ -55,6 +56,7 @@ cdef class Ensemble(Tree):
     cdef int ask(self, const Row* row, Scratch* scratch) noexcept nogil
     cdef int begin(self, const Row* row, const Example* example, Scratch* scratch,
                    bint is_shared) except -1 nogil
+    cdef bint is_helped(self, const Scratch* scratch) noexcept nogil
     cdef int teach(self, const Lesson* lesson) except -1 nogil
     cdef void end(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef int correct(self, const Row* row, const Example* example,
@@ -64,6 +66,9 @@ cdef class Ensemble(Tree):
     cdef void pool(self, Scratch* scratch) noexcept nogil
     cdef void judge_members(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil
+    cdef void tell(self, const double* pooled, Scratch* scratch) noexcept nogil
+    cdef bint may_put_off(self) noexcept nogil
+    cdef void learn_pooling(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef list member_explanations(self, const Row* row, Scratch* scratch, Explanation out)
     cdef void answer(self, const Scratch* scratch, Prediction* out) noexcept nogil
     cdef dict own_state(self)

@@ -9,7 +9,7 @@ themselves: so a batch may share it out among threads. What comes before and aft
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
 from streamtree._core.leaves.explanation cimport Explanation
@@ -79,12 +79,21 @@ cdef class Lessons(Crew):
     cdef Lesson lesson
     cdef void* ensemble
     cdef bint is_timed          # whether its times are taken
+    # Of the row before: what its pool is to learn of what it and its members said, by place. The
+    # caller writes the last field while helpers read those above.
+    cdef Example judged
+    cdef double target
+    cdef Scratch* said
+    cdef double* room
+    cdef Py_ssize_t n_outputs   # that there is room for
+    cdef void* pool             # NULL: nothing
 
-    def __cinit__(self, int32_t n_jobs, int32_t n_threads):
+    def __cinit__(self, int32_t n_jobs, int32_t n_threads, Py_ssize_t n_places):
         cdef int32_t i
         self.order = <int32_t*> zeroed(n_jobs * sizeof(int32_t))
         self.sorted = <int32_t*> zeroed(n_jobs * sizeof(int32_t))
         self.times = <double*> zeroed(n_jobs * sizeof(double))
+        self.said = <Scratch*> zeroed(n_places * sizeof(Scratch))
         for i in range(n_jobs):
             self.order[i] = self.sorted[i] = i
 
@@ -92,6 +101,8 @@ cdef class Lessons(Crew):
         free(self.order)
         free(self.sorted)
         free(self.times)
+        free(self.said)
+        free(self.room)
 
     cdef int work(self, int32_t job, int32_t thread) noexcept nogil:
         cdef int32_t i = self.order[job]
@@ -100,6 +111,35 @@ cdef class Lessons(Crew):
         if self.is_timed:
             self.times[i] += (now() - begin - self.times[i]) / TIMED_ROWS
         return done
+
+    cdef bint put_off(self, Ensemble pool, const Example* example,
+                      const Scratch* scratch) noexcept nogil:
+        """Keep what was said of a row until the next turn; False if there is no memory for it."""
+        cdef Py_ssize_t m, n = pool.n_outputs()
+        cdef double* place
+        if n > self.n_outputs:
+            place = <double*> realloc(self.room, (pool.n_members + 1) * n * sizeof(double))
+            if place == NULL:
+                return False
+            self.room, self.n_outputs = place, n
+        self.judged, self.said.pooled = example[0], self.room
+        if example.targets != NULL:
+            self.target = example.targets[0]
+            self.judged.targets = &self.target
+        memcpy(self.said.pooled, scratch.pooled, n * sizeof(double))
+        for m in range(pool.n_members):
+            place = self.said[pool.places[m]].shares = &self.room[(m + 1) * n]
+            memcpy(place, scratch[pool.places[m]].shares, n * sizeof(double))
+        self.pool = <void*> pool
+        if pool.put_off_by == NULL:
+            pool.put_off_by = <void*> self
+        return True
+
+    cdef void work_aside(self) noexcept nogil:
+        cdef void* pool = self.pool
+        if pool != NULL:
+            self.pool = NULL
+            (<Ensemble> pool).learn_pooling(&self.judged, self.said)
 
     cdef int give(self, Ensemble ensemble, const Lesson* lesson) except -1 nogil:
         self.ensemble, self.lesson = <void*> ensemble, lesson[0]
@@ -111,7 +151,8 @@ cdef class Lessons(Crew):
 
     cdef void _put_in_order(self) noexcept nogil:
         """Lay parts that take long to the ends, where threads begin, the longest first: nobody is
-        to wait for one in the end. The others stay where they are, in the cache of a thread."""
+        to wait for one in the end. It is for a helper, the caller has something else to do first.
+        The others stay where they are, in the cache of a thread."""
         cdef int32_t i, k, first = 0, end = self.n_jobs
         cdef double left = 0.0, least = 0.0
         for i in range(self.n_jobs):
@@ -125,7 +166,7 @@ cdef class Lessons(Crew):
             i = self.sorted[k]
             if self.times[i] < least:
                 break
-            if left <= 0.0:
+            if left < 0.0:
                 left += self.times[i]
                 self.order[first] = i
                 first += 1
@@ -253,6 +294,9 @@ cdef class Ensemble(Tree):
 
     cdef void catch_up(self) noexcept nogil:
         cdef Py_ssize_t m
+        if self.put_off_by != NULL:
+            (<Lessons> self.put_off_by).work_aside()
+            self.put_off_by = NULL
         for m in range(self.n_members if self.has_correctors else 0):
             (<Tree> self.trees[m]).catch_up()
 
@@ -320,7 +364,9 @@ cdef class Ensemble(Tree):
         return 0
 
     cdef Crew crew(self, int32_t n_threads):
-        return Lessons(self.n_parts, n_threads) if self.n_parts > 1 else None
+        if self.n_parts < 2:
+            return None
+        return Lessons(self.n_parts, n_threads, self.places[self.n_members - 1] + 1)
 
     def configure(self):
         """Members keep the settings that they were made with."""
@@ -359,6 +405,8 @@ cdef class Ensemble(Tree):
         cdef Prediction said
         if remembers(scratch, <const void*> self, row):
             return 0
+        if self.put_off_by != NULL:
+            self.catch_up()
         for m in range(self.n_members):
             if self.is_passed(m):
                 continue
@@ -388,12 +436,16 @@ cdef class Ensemble(Tree):
                     end_counting(before)
         return 0
 
+    cdef bint is_helped(self, const Scratch* scratch) noexcept nogil:
+        """Whether threads share its parts: a tree that took its place amid a batch may have others.
+        """
+        return scratch.crew != NULL and (<Lessons> scratch.crew).n_jobs == self.n_parts
+
     cdef int teach(self, const Lesson* lesson) except -1 nogil:
         """Let all parts learn."""
-        cdef void* crew = lesson.scratch.crew
         cdef int32_t i
-        if crew != NULL and (<Lessons> crew).n_jobs == self.n_parts:
-            return (<Lessons> crew).give(self, lesson)
+        if self.is_helped(lesson.scratch):
+            return (<Lessons> lesson.scratch.crew).give(self, lesson)
         for i in range(self.n_parts):
             teach_part(self, lesson, i)
         return 0
@@ -478,7 +530,24 @@ cdef class Ensemble(Tree):
         """Write to `pooled` what the members together say."""
 
     cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
-        """Learn from what the members and the pool said."""
+        """Learn from what the members and the pool said; with threads, while these learn the next
+        row, if it may wait so long."""
+        self.tell(scratch.pooled, scratch)
+        if (
+            not self.is_helped(scratch) or not self.may_put_off()
+            or not (<Lessons> scratch.crew).put_off(self, example, scratch)
+        ):
+            self.learn_pooling(example, scratch)
+
+    cdef void tell(self, const double* pooled, Scratch* scratch) noexcept nogil:
+        """Tell who corrects the others what all have said of the row at hand; NULL: nothing."""
+
+    cdef bint may_put_off(self) noexcept nogil:
+        """Whether `learn_pooling` of this row changes nothing before the next one is pooled."""
+        return False
+
+    cdef void learn_pooling(self, const Example* example, Scratch* scratch) noexcept nogil:
+        """Learn how to pool from what `scratch` says that the members and the pool said."""
 
     cdef void answer(self, const Scratch* scratch, Prediction* out) noexcept nogil:
         cdef int32_t label

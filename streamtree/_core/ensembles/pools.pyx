@@ -14,9 +14,9 @@ from streamtree._core.kernels.newton cimport (
     newton_forget, newton_slopes, newton_solve, newton_step, newton_worth,
 )
 from streamtree._core.kernels.pooling cimport (
-    LEAST_EXPONENT, MEMORY, MOST_DEVIATIONS, MOST_EXPONENT, MOST_REPEATS, REST_ROWS, LONGEST_REST,
-    Trust, Watch, as_exponent, in_deviations, is_due, mean_log, move_weight, share_out, take_logs,
-    trust_learn, trust_of,
+    LEAST_EXPONENT, LONGEST_REST, LOOK_ROWS, MEMORY, MOST_DEVIATIONS, MOST_EXPONENT, MOST_REPEATS,
+    REST_ROWS, Trust, Watch, as_exponent, in_deviations, is_due, mean_log, move_weight, share_out,
+    take_logs, trust_learn, trust_of,
 )
 from streamtree._core.kernels.ridge cimport Ridge, ridge_bytes, ridge_learn
 from streamtree._core.leaves.explanation cimport Explanation
@@ -225,12 +225,14 @@ cdef class _Pool(Ensemble):
         ]
 
     cdef void tell(self, const double* pooled, Scratch* scratch) noexcept nogil:
-        """Tell who corrects the others what all have said of the row that is learned; or nothing.
-        """
         if self.corrector >= 0 and not self.is_passed(self.corrector):
             (<Corrector> self.trees[self.corrector]).hear(
                 pooled, 1.0 - self.says[self.corrector], &scratch[self.places[self.corrector]]
             )
+
+    cdef bint may_put_off(self) noexcept nogil:
+        # memory is not shared out anew before it
+        return self.rows != self.next_sharing
 
     cdef void pool_all(self, Scratch* scratch) noexcept nogil:
         if self.exchange is not None:
@@ -437,11 +439,18 @@ cdef class LogLinearPool(_Pool):
             np.array(list(total), dtype=np.int32), np.array(list(total.values())), said - bias
         )
 
-    cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
+    cdef bint may_put_off(self) noexcept nogil:
+        cdef Py_ssize_t m
+        for m in range(self.n_members):
+            # a member may be put to rest, or wakes
+            if self.watches[m].left == 1 or (self.watches[m].rows + 1) % LOOK_ROWS == 0:
+                return False
+        return _Pool.may_put_off(self)
+
+    cdef void learn_pooling(self, const Example* example, Scratch* scratch) noexcept nogil:
         cdef Py_ssize_t m
         cdef bint is_time = False
         cdef const double* slopes = newton_slopes(&self.newton)
-        self.tell(scratch.pooled, scratch)
         self._look(example, scratch)
         newton_factor(&self.newton, DAMPING)
         newton_solve(&self.newton)
@@ -648,11 +657,10 @@ cdef class LinearPool(_Pool):
                 self.says[self.corrector] * scratch[self.places[self.corrector]].shares[0]
             )
 
-    cdef void judge_pool(self, const Example* example, Scratch* scratch) noexcept nogil:
+    cdef void learn_pooling(self, const Example* example, Scratch* scratch) noexcept nogil:
         cdef double target = example.targets[0], mean = self._mean(scratch), error = target - mean
         if self.corrector >= 0:
             error -= self.says[self.corrector] * scratch[self.places[self.corrector]].shares[0]
-        self.tell(scratch.pooled, scratch)
         self._learn_trust(target, scratch)
         self._learn_correction(error, mean, example.weight, scratch)
         self._remember(error, target)

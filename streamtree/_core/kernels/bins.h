@@ -60,7 +60,7 @@ static inline int32_t streamtree_bin_of(float value, const float *cuts, int32_t 
 {
     int32_t below = 0;
     for (int32_t half = STREAMTREE_BINS / 2; half > 0; half /= 2)
-        below += value > cuts[below + half - 1] ? half : 0;
+        below += half & -(int32_t) (value > cuts[below + half - 1]);
     return value == value ? 1 + (below < n ? below : n) : 0;
 }
 

@@ -63,20 +63,23 @@ cdef inline void newton_forget(Newton* newton, int32_t i) noexcept nogil:
 
 
 cdef inline void newton_factor(Newton* newton, double damping) noexcept nogil:
-    """Cholesky's factor of the curvatures, for `newton_solve`."""
+    """Cholesky's factor of the curvatures, for `newton_solve`; its diagonal is inverted.
+
+    Column by column: rows do not wait for each other.
+    """
     cdef int32_t i, j, k, n = newton.n
     cdef double* factor = &newton.curvatures[n * n]
     cdef double left
-    for i in range(n):
-        for j in range(i + 1):
+    for j in range(n):
+        for i in range(j, n):
             left = newton.curvatures[i * n + j]
             for k in range(j):
                 left -= factor[i * n + k] * factor[j * n + k]
-            if j < i:
-                factor[i * n + j] = left / factor[j * n + j]
+            if i > j:
+                factor[i * n + j] = left * factor[j * n + j]
             else:
                 # what inputs add to it is no less than zero, but for rounding
-                factor[i * n + i] = sqrt(max(left, 0.0) + damping)
+                factor[j * n + j] = 1.0 / sqrt(max(left, 0.0) + damping)
 
 
 cdef inline void newton_solve(Newton* newton) noexcept nogil:
@@ -87,11 +90,11 @@ cdef inline void newton_solve(Newton* newton) noexcept nogil:
     for i in range(n):
         for k in range(i):
             slopes[i] -= factor[i * n + k] * slopes[k]
-        slopes[i] /= factor[i * n + i]
+        slopes[i] *= factor[i * n + i]
     for i in range(n - 1, -1, -1):
         for k in range(i + 1, n):
             slopes[i] -= factor[k * n + i] * slopes[k]
-        slopes[i] /= factor[i * n + i]
+        slopes[i] *= factor[i * n + i]
 
 
 cdef inline double newton_step(double slope) noexcept nogil:

@@ -515,6 +515,8 @@ cdef class Learner:
 
     cdef int replace_tree(self, Tree tree) except -1:
         """Learn with another tree from now on."""
+        # what threads have put off is about the tree that goes
+        self.tree.catch_up()
         tree.bound(self._tree_bytes())
         tree.bind(self.intake.context)
         self.tree = tree

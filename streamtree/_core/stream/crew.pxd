@@ -34,6 +34,7 @@ cdef class Crew:
     cdef int32_t _error_of      # the job that it is of
 
     cdef int work(self, int32_t job, int32_t thread) noexcept nogil
+    cdef void work_aside(self) noexcept nogil
     cdef int run(self) except -1 nogil
     cdef void _join(self) noexcept nogil
     cdef void _do(self, int32_t job, int32_t thread) noexcept nogil

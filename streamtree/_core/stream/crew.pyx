@@ -62,6 +62,9 @@ cdef class Crew:
         """Do one job: -1 and an error, or anything else. The thread that calls is number 0."""
         return 0
 
+    cdef void work_aside(self) noexcept nogil:
+        """What the caller does first in a turn, while helpers begin with the jobs."""
+
     cdef int start(self) except -1:
         """Let the helpers come in; `stop` must follow, whatever happens."""
         for _ in range(self.n_threads - 1):
@@ -113,6 +116,7 @@ cdef class Crew:
         cdef int32_t job
         if self._n_alone or self.n_threads == 1:
             self._n_alone -= self._n_alone > 0
+            self.work_aside()
             for job in range(self.n_jobs):
                 self._do(job, 0)
         else:
@@ -126,7 +130,9 @@ cdef class Crew:
         """Do a turn together."""
         cdef int n_waits = 0
         cdef double begin = now(), end
-        self._n_wanted += self.n_jobs - self._labour(0, add(&self._turn.word, 1) + 1)
+        cdef uint32_t turn = add(&self._turn.word, 1) + 1
+        self.work_aside()
+        self._n_wanted += self.n_jobs - self._labour(0, turn)
         end = now()
         while load(&self._n_done.word) != self._n_wanted:
             wait(&n_waits)

@@ -85,7 +85,7 @@ cdef class Tree:
         self.rests = rests
 
     cdef void catch_up(self) noexcept nogil:
-        """Learn what was put off, see `Corrector`."""
+        """Learn what was put off, by a `Corrector`, or while threads learned a row."""
 
     cdef Crew crew(self, int32_t n_threads):
         """Up to so many threads that learn a row together; None: there is nothing to share."""

@@ -4,6 +4,7 @@ import _thread
 import pickle
 import threading
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -51,11 +52,15 @@ def numbers():
     return LinearPool(members, [0.25] * 4, rate=0.1)
 
 
-TREES = {"trees": trees, "forest": forest, "nested": nested, "numbers": numbers}
+TREES = {
+    "trees": trees, "forest": forest, "nested": nested, "numbers": numbers,
+    # with all members, among them one that corrects the others
+    "all": partial(tree_of, "ForestClassifier"), "all numbers": partial(tree_of, "ForestRegressor"),
+}
 
 
 def learner(kind, **settings):
-    make = Regressor if kind == "numbers" else Classifier
+    make = Regressor if "numbers" in kind else Classifier
     return make(TREES[kind](), **settings)
 
 
@@ -68,7 +73,7 @@ def stream(kind, n=1500, seed=0):
     score = X[:, 0] + X[:, 1] * X[:, 2] + 0.3 * rng.normal(size=n)
     X[rng.random(X.shape) < 0.05] = np.nan
     X[: n // 3, 5] = np.nan
-    if kind == "numbers":
+    if "numbers" in kind:
         return X, score
     labels = np.where(score > 1.0, 2, score > 0.0)
     return X, np.where((np.arange(n) > n // 2) & (score < -1.0), 3, labels)
@@ -113,7 +118,7 @@ def test_arrays_leave_the_bits_of_one_thread(kind, n_jobs):
 def test_what_was_predicted_before_is_what_one_thread_says(kind):
     X, y = stream(kind, seed=1)
     w = np.random.default_rng(2).choice([0.0, 0.5, 1.0, 3.0], size=len(y))
-    says = "shares" if kind != "numbers" else "numbers"
+    says = "shares" if "numbers" not in kind else "numbers"
     one, several, silent = learner(kind), learner(kind, n_jobs=3), learner(kind, n_jobs=2)
     said = learn(one, X, y, w, says)
     assert np.array_equal(learn(several, X, y, w, says), said)
@@ -126,7 +131,7 @@ def test_sparse_rows_leave_the_bits_of_one_thread(kind):
     rng = np.random.default_rng(3)
     X = sp.random_array((900, 120), density=0.08, rng=rng, format="csr")
     score = X @ rng.normal(size=120)
-    y = score if kind == "numbers" else (score > 0).astype(int) + (score > 0.5)
+    y = score if "numbers" in kind else (score > 0).astype(int) + (score > 0.5)
     one, several = learner(kind), learner(kind, n_jobs=2)
     learn(one, X, y)
     learn(several, X, y)
@@ -146,6 +151,35 @@ def test_batches_of_any_size_leave_the_bits_of_a_loop(kind):
         begin += size
     assert begin == len(X)
     assert state_of(several) == state_of(loop)
+
+
+def test_members_that_rest_and_wake_leave_the_bits_of_one_thread():
+    X, y = stream("all", 9000, seed=5)
+    one, several, rests = learner("all"), learner("all", n_jobs=2), []
+    for begin in range(0, len(X), 300):
+        for core in (one, several):
+            learn(core, X[begin : begin + 300], y[begin : begin + 300])
+        state = several.snapshot()
+        assert pickle.dumps(state) == state_of(one)
+        rests.append(tuple(state["tree"]["watches"]["left"] > 0))
+    # each of these is another set of members
+    assert len(set(rests)) > 2
+
+
+@pytest.mark.parametrize("place", [0, 30])
+def test_a_forest_that_starts_again_amid_a_batch_leaves_the_bits_of_one_thread(place):
+    """The pool of the old one had a row to learn when it went."""
+    X, y = stream("numbers", 400)
+    y[0] = 1e9
+    models = [
+        Regressor(numbers(), make_tree=numbers, n_jobs=n_jobs) for n_jobs in (1, 2)
+    ]
+    trees_before = models[1].tree
+    for core in models:
+        learn(core, X[:place], y[:place])
+        learn(core, X[place:], y[place:])
+    assert models[1].tree is not trees_before
+    assert state_of(models[1]) == state_of(models[0])
 
 
 def test_the_number_of_threads_may_change_and_is_not_part_of_a_model():

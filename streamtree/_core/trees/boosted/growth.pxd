@@ -164,6 +164,7 @@ cdef class BoostedGrowth:
     cdef bint _is_rare(self, int32_t field) noexcept nogil
     cdef bint loses_rows(self) noexcept nogil
     cdef int64_t pace(self) noexcept nogil
+    cdef int64_t _cost_of_splits(self) noexcept nogil
     cdef int run(self) except -1 nogil
     cdef int64_t _do_step(self) except -1 nogil
     cdef int64_t _look(self) noexcept nogil
@@ -180,7 +181,7 @@ cdef class BoostedGrowth:
     cdef Bin* _bins_of(self, int32_t leaf) noexcept nogil
     cdef int64_t _gather(self) except -1 nogil
     cdef void _subtract(self) noexcept nogil
-    cdef void _find_split(self, int32_t leaf) noexcept nogil
+    cdef int64_t _find_split(self, int32_t leaf) noexcept nogil
     cdef void _add_up(self, const Bin* found, int32_t j, Sums* to) noexcept nogil
     cdef void _try_thresholds(self, const Bin* found, int32_t j, const Side* whole, Sums* of,
                               Split* best) noexcept nogil

@@ -44,14 +44,31 @@ cdef enum:
     LEAST_LEAF = 10
     # columns that a tree looks at, at most
     MOST_CHOSEN = 32
-    # It is done within about one part of so many of the rows, if it went on as at first. From
-    # MANY_ROWS on it is half as many parts, and the more rows, the fewer, down to HASTE_OF_MANY.
-    HASTE = 8
-    HASTE_OF_MANY = 2
-    # what a row costs besides its columns, in cells, and how often a tree looks at it
-    ROW = 6
-    LEVELS = 6
-    STEP = 64
+    # It is done within about one part of so many of the rows. From MANY_ROWS on it is half as many
+    # parts, and the more rows, the fewer, down to HASTE_OF_MANY.
+    HASTE = 16
+    HASTE_OF_MANY = 4
+    # What work costs, in cells: to add a row to a bin is one, to divide it or to begin with it two.
+    # A number that is sorted, or put into its bin; a row that is aimed at, or summed up or moved,
+    # of several labels and of others; a column of a leaf, and each of its bins, where splits are
+    # looked for; a step.
+    SORTED = 128
+    BINNED = 16
+    AIMED = 6
+    SUMMED = 2
+    SUMMED_OF_SEVERAL = 16
+    MOVED = 1
+    MOVED_OF_SEVERAL = 32
+    TRIED_COLUMN = 40
+    TRIED_BIN = 3
+    STEP = 128
+    # numbers that are put into bins in one go
+    BINNED_CHUNK = 1024
+    # What there is to do for a tree: on so many levels, times two, a row is added to bins and
+    # divided; and it has so many splits, or one for so many rows.
+    TWICE_LEVELS = 7
+    SPLITS = 24
+    ROWS_OF_SPLIT = 25
     # that are compared at a time
     FEW_BINS = 16
     # hashes of a column's categories that are tried
@@ -218,7 +235,7 @@ cdef class BoostedGrowth:
         self.right = <int32_t*> counted(NULL, n * sizeof(int32_t))
         self.found = <Bin*> counted(NULL, most_leaves(n) * n_chosen * BINS * sizeof(Bin))
         self.random = self.seed
-        self.n_steps = self.credit = 0
+        self.n_steps = self.credit = self.n_bins = 0
         self.step, self.done = CUTTING, 0
         self.weight = self.mean = self.squares = 0.0
         for f in range(2 * self.n_lanes):
@@ -241,14 +258,23 @@ cdef class BoostedGrowth:
     # ----------------------------------------------------------------------------- the way
 
     cdef int64_t pace(self) noexcept nogil:
-        """The cells that are looked at for a row of the stream."""
+        """The work for a row of the stream, in cells; that for bins of splits once these are known.
+        """
         cdef int64_t n_chosen = min(self.n_columns, <int32_t> MOST_CHOSEN)
+        cdef int64_t n_splits = min(self.n // ROWS_OF_SPLIT, <int32_t> SPLITS)
+        cdef int64_t of_row = TWICE_LEVELS * (n_chosen + 3) // 2 + AIMED
         cdef int64_t haste = HASTE
         if self.n >= MANY_ROWS:
             haste = max(HASTE // 2 * MANY_ROWS // self.n, <int64_t> HASTE_OF_MANY)
+        of_row += SUMMED + MOVED if self.n_outputs == 1 else SUMMED_OF_SEVERAL + MOVED_OF_SEVERAL
+        of_row += 2 * n_splits * self._cost_of_splits() // self.n
         return haste * self.window.urgency(self.first + self.n, self.n) * (
-            self.n_trees * (LEVELS * (n_chosen + ROW) + 4 * self.n_outputs) + 4 * self.n_columns
+            self.n_trees * of_row + BINNED * self.n_columns
         )
+
+    cdef int64_t _cost_of_splits(self) noexcept nogil:
+        """What it costs to look for the splits of a leaf, in cells."""
+        return TRIED_COLUMN * min(self.n_columns, <int32_t> MOST_CHOSEN) + TRIED_BIN * self.n_bins
 
     cdef int run(self) except -1 nogil:
         """Do as much as is due for a row of the stream."""
@@ -302,7 +328,7 @@ cdef class BoostedGrowth:
         self.done += 1
         if self.done == self.n_columns:
             self.step, self.done = BINNING, 0
-        return 16 * n
+        return SORTED * n
 
     cdef void _choose_salt(self, Column* column, const uint32_t* kinds, int32_t n) noexcept nogil:
         """Take the hash by which fewest rows lie in one bucket with others."""
@@ -340,7 +366,9 @@ cdef class BoostedGrowth:
 
     cdef int64_t _bin(self) except -1 nogil:
         """Put some rows into bins."""
-        cdef int32_t i, f, first = self.done, slot, end = min(first + CHUNK, self.n)
+        cdef int32_t i, f, first = self.done, slot, end = min(
+            first + BINNED_CHUNK // self.n_columns + 1, self.n
+        )
         cdef Column* column
         cdef const Cell* cells
         cdef float value
@@ -375,7 +403,7 @@ cdef class BoostedGrowth:
         self.done = end
         if end == self.n:
             self._begin_scores()
-        return 4 * (end - first) * self.n_columns
+        return BINNED * (end - first) * self.n_columns
 
     # -------------------------------------------------------------------------------- trees
 
@@ -495,7 +523,7 @@ cdef class BoostedGrowth:
             self._open(0, self.shadow.roots[self.shadow.n_trees - 1], 0, self.n, 0)
             self.at, self.sibling = 0, -1
             self.step, self.done = GATHERING, 0
-        return 2 * (end - i)
+        return AIMED * (end - i)
 
     cdef void _open(self, int32_t leaf, int32_t node, int32_t begin, int32_t end,
                     int32_t room) noexcept nogil:
@@ -513,6 +541,7 @@ cdef class BoostedGrowth:
 
     cdef int64_t _gather(self) except -1 nogil:
         """Look at the bins of some rows of the leaf at hand; after the last, for splits."""
+        cdef int64_t cost
         cdef OpenLeaf* leaf = &self.leaves[self.at]
         cdef int32_t n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
         cdef Bin* found = self._bins_of(self.at)
@@ -523,27 +552,28 @@ cdef class BoostedGrowth:
             self.n_chosen, self.aims, found,
         )
         self.done += n
+        cost = n * (self.n_chosen + 1)
         if leaf.begin + self.done == leaf.end:
             if self.sibling >= 0:
                 self._subtract()
-                self._find_split(self.sibling)
-            self._find_split(self.at)
+                cost += self._find_split(self.sibling)
+            cost += self._find_split(self.at)
             self._choose()
-        return n * (self.n_chosen + 1)
+        return cost
 
     cdef void _subtract(self) noexcept nogil:
         """The larger child has the bins of its parent, without those of the smaller one."""
         take_out(self._bins_of(self.sibling), self._bins_of(self.at), self.n_bins)
 
-    cdef void _find_split(self, int32_t leaf) noexcept nogil:
-        """The best split of a leaf whose rows are gathered."""
+    cdef int64_t _find_split(self, int32_t leaf) noexcept nogil:
+        """Find the best split of a leaf whose rows are gathered; returns what it has cost."""
         cdef const Bin* found = self._bins_of(leaf)
         cdef Split* best = &self.leaves[leaf].best
         cdef int32_t i, j
         cdef Side whole = Side(Sum(0.0, 0.0), 0)
         cdef Sums sums[ABREAST]
         if self.leaves[leaf].end - self.leaves[leaf].begin < 2 * LEAST_LEAF:
-            return
+            return 0
         for i in range(self._bins_in(self.chosen[0].column)):
             whole.sum.slope += found[i].slope
             whole.sum.weight += found[i].weight
@@ -557,6 +587,7 @@ cdef class BoostedGrowth:
                 self._try_thresholds(
                     &found[self.chosen[j].first], j, &whole, &sums[j % ABREAST], best
                 )
+        return self._cost_of_splits()
 
     cdef void _add_up(self, const Bin* found, int32_t j, Sums* to) noexcept nogil:
         """Add up the bins of some columns from the j-th on, without what is missing."""
@@ -710,8 +741,10 @@ cdef class BoostedGrowth:
         cdef const OpenLeaf* leaf = &self.leaves[self.at]
         cdef int32_t i, k, row, n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
         cdef int32_t width = self.n_outputs
+        cdef int64_t cost = n * (SUMMED if width == 1 else SUMMED_OF_SEVERAL)
         cdef double* sums = self.sums
         cdef double* variances = &self.sums[self.n_lanes]
+        cdef double slope, weight
         cdef float* values
         cdef double value
         cdef Labelled labelled = self._labelled()
@@ -719,13 +752,17 @@ cdef class BoostedGrowth:
             memset(sums, 0, 2 * self.n_lanes * sizeof(double))
         if width > 1:
             sum_up(&labelled, &self.order[leaf.begin + self.done], n, sums)
-        for i in range(n if width == 1 else 0):
-            row = self.order[leaf.begin + self.done + i]
-            sums[0] += self.aims[row].slope
-            variances[0] += self.aims[row].weight
+        else:
+            # in local variables, so that no sum waits for memory
+            slope, weight = sums[0], variances[0]
+            for i in range(n):
+                row = self.order[leaf.begin + self.done + i]
+                slope += self.aims[row].slope
+                weight += self.aims[row].weight
+            sums[0], variances[0] = slope, weight
         self.done += n
         if leaf.begin + self.done < leaf.end:
-            return n * width
+            return cost
         values = self.shadow.add_leaf(leaf.node)
         for k in range(width):
             value = self.rate * sums[k] / (variances[k] + STRENGTH)
@@ -734,7 +771,7 @@ cdef class BoostedGrowth:
                 value *= (width - 1) / <double> width
             values[k] = <float> min(max(value, -MOST_SAID), MOST_SAID)
         self.step, self.done = MOVING, 0
-        return n * width
+        return cost
 
     cdef int64_t _move(self) except -1 nogil:
         """Add what a leaf says to the scores of some of its rows."""
@@ -742,6 +779,7 @@ cdef class BoostedGrowth:
         cdef int32_t i, k, n = min(leaf.end - leaf.begin - self.done, <int32_t> CHUNK)
         cdef int32_t width = self.n_outputs
         cdef Labelled labelled = self._labelled()
+        cdef int64_t cost = n * (MOVED if width == 1 else MOVED_OF_SEVERAL)
         cdef float most = -MOST_SAID
         cdef float factors[MOST_LABELS]
         cdef const float* values = &self.shadow.values[
@@ -758,13 +796,13 @@ cdef class BoostedGrowth:
             self.scores[self.order[leaf.begin + self.done + i]] += values[0]
         self.done += n
         if leaf.begin + self.done < leaf.end:
-            return 2 * n * width
+            return cost
         self.done = 0
         self.at += 1
         self.step = SUMMING
         if self.at == self.n_open:
             self._begin_tree()
-        return 2 * n * width
+        return cost
 
     # -------------------------------------------------------------------------------- state
 
