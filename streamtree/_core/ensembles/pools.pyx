@@ -62,9 +62,7 @@ cdef enum:
     DOUBTED_ROWS = 10
 
 # added to what a member has to say, when those that are short of memory are to get more
-cdef double LEAST_WORTH = 0.25
-# of what it takes, a member that is short of memory keeps so much where it grows anew
-cdef double KEPT_OF_WINDOWS = 0.75
+cdef double LEAST_WORTH = 0.1
 # a probability nearer to 0 or 1 counts as this far
 cdef double LEAST_ODDS = 1e-12
 # A member rests when the log losses of about the last 1,000 rows would be more by a smaller part
@@ -195,10 +193,9 @@ cdef class _Pool(Ensemble):
         cdef Py_ssize_t m
         cdef double left, spare
         members, first_shares = range(self.n_members), self.first_shares()
-        # the least that a member is to have
+        # the least that a member is to have: nothing, if it can give back what it takes
         least = [
-            0.0 if gives[m]
-            else takes[m] * (KEPT_OF_WINDOWS if short[m] and self.member(m).has_window else 1.0)
+            0.0 if gives[m] or (short[m] and self.member(m).has_window) else takes[m]
             for m in members
         ]
         kept = [

@@ -56,6 +56,7 @@ cdef class Window:
     cdef bint _has_targets
 
     cdef int bind(self, Context context) except -1
+    cdef int _heed_bound(self) except -1 nogil
     cdef void _follow_origins(self) noexcept nogil
     cdef int push(self, const Row* row, const Example* example) except -1 nogil
     cdef size_t _fixed_bytes(self, int64_t stride) noexcept nogil

@@ -40,6 +40,8 @@ cdef enum:
     FIRST_ENTRIES = 1024
     # rather than fewer rows than these slots are for, columns have no field
     LEAST_SLOTS = 125
+    # in every so many rows it is looked whether the bound has fallen
+    HEED_ROWS = 64
     # lists are laid anew where they fill less than one part of so many of their ring
     SPARSE_PARTS = 16
     # so many columns are fields whatever they hold; of more, those whose zeros are listed. Where
@@ -167,6 +169,8 @@ cdef class Window:
         cdef Cell* cells
         if self.n_origins < self.context.scaler.n_origins:
             self._follow_origins()
+        if self.size % HEED_ROWS == 0 and self.capacity > LEAST_SLOTS:
+            self._heed_bound()
         if self.size == self.capacity:
             self._resize(max(self.capacity, min(
                 max(self.most_slots(0), <int32_t> LEAST_SLOTS), full_capacity(self.length),
@@ -196,6 +200,13 @@ cdef class Window:
         self.size += 1
         if self._fitting_capacity() < self.list_capacity:
             self._lay_lists(self._fitting_capacity())
+        return 0
+
+    cdef int _heed_bound(self) except -1 nogil:
+        """Have fewer rows where there is room for clearly fewer, as the bound has fallen."""
+        cdef int32_t slots = self.most_slots(0)
+        if slots < self.capacity // 8 * 7:
+            self._shrink(max(slots, <int32_t> LEAST_SLOTS))
         return 0
 
     cdef void _follow_origins(self) noexcept nogil:

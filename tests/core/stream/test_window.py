@@ -47,6 +47,26 @@ def test_it_has_the_last_rows_and_a_quarter_more():
     assert window["weights"].tolist() == [1.0 + i % 2 for i in range(176, 301)]
 
 
+def test_rows_go_when_the_bound_falls():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(6200, 8)), rng.integers(2, size=6200)
+    model = ExtraTreeClassifier(max_bytes=None)
+    model.learn_many(X[:6000], y[:6000])
+    assert len(window_of(model)["labels"]) == 6000
+    model.max_bytes = 300_000
+    model.learn_many(X[6000:], y[6000:])
+    window = window_of(model)
+    n = len(window["labels"])
+    # half of what the tree may take, at 44 bytes a row
+    assert 1700 < n < 2500
+    assert window["labels"].tolist() == y[-n:].tolist()
+    assert np.array_equal(cells_of(model, 3), X[-n:, 3].astype(np.float32))
+    copied = pickle.loads(pickle.dumps(model))
+    for each in (model, copied):
+        each.learn_many(X[:500], y[:500])
+    assert pickle.dumps(copied) == pickle.dumps(model)
+
+
 def test_what_came_before_a_column_is_missing_and_gaps_are_once_zeros_are_values():
     model = ExtraTreeClassifier()
     for i in range(60):
