@@ -432,11 +432,9 @@ def test_a_member_that_is_short_of_memory_gets_what_others_do_not_need():
     assert (said[2500:] == y[2500:]).mean() > 0.97
     shares = forest.snapshot()["tree"]["shares"]
     assert shares.sum() <= 1.0 + 1e-9
-    tree, taken = forest._core.tree, forest._core.tree.taken
-    for share, member, its in zip(shares, tree.members, taken, strict=True):
-        # a share may fall below what trees take until they are grown anew from their window
-        assert its <= share * tree.bytes or member.has_window
-    assert sum(taken) <= tree.bytes == 5 / 8 * 8_000_000
+    tree_bytes = 5 / 8 * 8_000_000
+    for share, taken in zip(shares, forest._core.tree.taken, strict=True):
+        assert taken <= share * tree_bytes
     assert forest._core.n_bytes <= 8_000_000
 
 
@@ -511,5 +509,5 @@ def test_boosted_trees_keep_their_rows_where_randomised_ones_are_short_of_memory
     forest = ForestRegressor(members=members, max_bytes=6 * 10**6)
     forest.learn_many(rng.normal(size=(9_000, 4)), rng.normal(size=9_000))
     state = forest.snapshot()["tree"]
-    assert state["shares"][0] > 0.35
+    assert state["shares"][0] > 0.45
     assert len(state["members"]["1"]["window"]["targets"]) == 9_000

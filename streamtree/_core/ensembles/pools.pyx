@@ -63,6 +63,10 @@ cdef enum:
 
 # added to what a member has to say, when those that are short of memory are to get more
 cdef double LEAST_WORTH = 0.1
+# of what it takes, a member that is short of memory keeps so much where it grows anew; and so much
+# where as many as half of the others asked for more than there is
+cdef double KEPT_OF_WINDOWS = 0.75
+cdef double KEPT_WHERE_SCARCE = 0.25
 # a probability nearer to 0 or 1 counts as this far
 cdef double LEAST_ODDS = 1e-12
 # A member rests when the log losses of about the last 1,000 rows would be more by a smaller part
@@ -193,9 +197,13 @@ cdef class _Pool(Ensemble):
         cdef Py_ssize_t m
         cdef double left, spare
         members, first_shares = range(self.n_members), self.first_shares()
-        # the least that a member is to have: nothing, if it can give back what it takes
+        n_refused = sum([self.ledger(m).was_refused for m in members])
+        n_others = sum([not self.member(m).is_light for m in members]) - 1
+        part = KEPT_WHERE_SCARCE if 2 * n_refused >= n_others else KEPT_OF_WINDOWS
+        # the least that a member is to have
         least = [
-            0.0 if gives[m] or (short[m] and self.member(m).has_window) else takes[m]
+            0.0 if gives[m]
+            else takes[m] * (part if short[m] and self.member(m).has_window else 1.0)
             for m in members
         ]
         kept = [

@@ -5,7 +5,7 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "additive.h"
 #include "clones.h"
@@ -16,6 +16,8 @@
 
 enum {
     STREAMTREE_BINS = 64,
+    /* values that can be sorted */
+    STREAMTREE_MOST_SORTED = 512,
     /* columns that are looked at side by side */
     STREAMTREE_ABREAST = 4
 };
@@ -35,16 +37,35 @@ typedef struct {
     float slope, weight;
 } streamtree_aim;
 
-static int streamtree_compare_values(const void *left, const void *right)
-{
-    const float a = *(const float *) left, b = *(const float *) right;
-    return (a > b) - (a < b);
-}
-
-/* Sort n values, none of which is NaN. */
+/* Sort n values, at most STREAMTREE_MOST_SORTED, none of which is NaN: by one byte after the other
+   of a word that is the larger the larger the value is. */
 static inline void streamtree_sort_values(float *values, int32_t n)
 {
-    qsort(values, (size_t) n, sizeof(float), streamtree_compare_values);
+    uint32_t words[2][STREAMTREE_MOST_SORTED];
+    int32_t places[4][256] = {{0}};
+    for (int32_t i = 0; i < n; i++) {
+        uint32_t word;
+        memcpy(&word, &values[i], sizeof word);
+        word ^= -(word >> 31) | 0x80000000u;
+        words[0][i] = word;
+        for (int k = 0; k < 4; k++)
+            places[k][word >> 8 * k & 255]++;
+    }
+    for (int k = 0; k < 4; k++) {
+        const uint32_t *from = words[k % 2];
+        uint32_t *to = words[1 - k % 2];
+        for (int32_t b = 0, first = 0; b < 256; b++) {
+            const int32_t here = places[k][b];
+            places[k][b] = first;
+            first += here;
+        }
+        for (int32_t i = 0; i < n; i++)
+            to[places[k][from[i] >> 8 * k & 255]++] = from[i];
+    }
+    for (int32_t i = 0; i < n; i++) {
+        const uint32_t word = words[0][i] ^ (((words[0][i] >> 31) - 1) | 0x80000000u);
+        memcpy(&values[i], &word, sizeof word);
+    }
 }
 
 /* A number with `low` on its left, or that one, and `high` on its right. */

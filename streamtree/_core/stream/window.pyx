@@ -203,9 +203,10 @@ cdef class Window:
         return 0
 
     cdef int _heed_bound(self) except -1 nogil:
-        """Have fewer rows where there is room for clearly fewer, as the bound has fallen."""
+        """Have fewer rows where there is room for less than half of them, as the bound has fallen.
+        """
         cdef int32_t slots = self.most_slots(0)
-        if slots < self.capacity // 8 * 7:
+        if slots < self.capacity // 2:
             self._shrink(max(slots, <int32_t> LEAST_SLOTS))
         return 0
 

@@ -139,8 +139,8 @@ def test_copies_while_it_grows_go_on(n_labels):
         model._core.check_state(state)
         model = pickle.loads(pickle.dumps(model))
         assert pickle.dumps(model) == pickle.dumps(whole)
-    # it began, went on for many rows, a few of which paid for a long step, and came to its end
-    assert len(steps) > 0.9 * grew > 20
+    # it began, went on for many rows, and came to its end
+    assert len(steps) >= grew > 20
     assert growth["rows"] == 0
     assert n_trees(model) == N_TREES
 

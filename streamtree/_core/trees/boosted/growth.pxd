@@ -27,6 +27,7 @@ cpdef enum Step:
 cdef extern from "../../kernels/bins.h" nogil:
     enum:
         BINS "STREAMTREE_BINS"      # of a column; the first for what is missing
+        SAMPLED "STREAMTREE_MOST_SORTED"    # rows that say where the bins of a column end
         ABREAST "STREAMTREE_ABREAST"
     ctypedef struct Bin "streamtree_bin":
         float slope

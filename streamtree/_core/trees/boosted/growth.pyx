@@ -34,8 +34,6 @@ cdef extern from "../../kernels/additive.h" nogil:
 cdef enum:
     # rows that are looked at in one go
     CHUNK = 512
-    # rows that say where the bins of a column end
-    SAMPLED = 512
     # rows below which nothing is grown
     LEAST_ROWS = 50
     # more could not be counted in single precision
@@ -52,7 +50,7 @@ cdef enum:
     # A number that is sorted, or put into its bin; a row that is aimed at, or summed up or moved,
     # of several labels and of others; a column of a leaf, and each of its bins, where splits are
     # looked for; a step.
-    SORTED = 128
+    SORTED = 32
     BINNED = 16
     AIMED = 6
     SUMMED = 2
