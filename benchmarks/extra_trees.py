@@ -36,6 +36,7 @@ from streamtree import ExtraTreeClassifier, ExtraTreeRegressor
 from streamtree._core.ensembles.extratrees import ExtraTrees
 from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.stream.window import Window
+from streamtree._core.trees.extra.strength import Strength
 from streamtree._core.trees.extra.tree import ExtraTree
 
 Array = NDArray[Any]
@@ -71,14 +72,14 @@ CHUNK = 1_000
 
 def trees(n: int, numbers: bool = False, max_bytes: int | None = None, seed: int = 0) -> Any:
     """A forest of n trees over one window, whose mean is what it says."""
-    window = Window(10_000)
+    window, strength = Window(10_000), Strength(None)
     members = [
         ExtraTree(
-            has_numbers=numbers, seed=seed + i, strength=1.0, stagger=i / n, window=window
+            has_numbers=numbers, seed=seed + i, strength=strength, stagger=i / n, window=window
         )
         for i in range(n)
     ]
-    tree = ExtraTrees(members, window=window, has_numbers=numbers)
+    tree = ExtraTrees(members, window=window, strength=strength, has_numbers=numbers)
     model: Any = ExtraTreeRegressor() if numbers else ExtraTreeClassifier()
     model._core = (Regressor if numbers else Classifier)(tree, max_bytes=max_bytes)
     return model

@@ -20,7 +20,8 @@ FIRST_GROWTH = 100
 HASTE, MOST_LEVELS, STEP, DRAWS, CHUNK, COUNT, DIVIDE = 10, 40, 64, 4, 512, 4, 3
 REPLAYED, SEARCH = 8, 3
 ROWS_BETWEEN = 4
-NO_TRUST, FULL_TRUST, JUDGED_PARTS, MOST_JUDGED = 0.03, 0.07, 2, 2000
+MEMORY, DAMPING, LEAST_STRENGTH, MOST_STRENGTH, MOST_REPEATS = 500, 5, 0.01, 1000.0, 10
+MOST_MOVE = 0.1
 FEW_ROWS, FAR_OUT = 16, 64
 LEAST_PART = 1e-12
 
@@ -114,20 +115,56 @@ def side(row, column, threshold, missing_right):
     return bool(cell > threshold or (missing_right and cell != cell))
 
 
+class Strength:
+    """How strongly estimates are shrunk; None: learned from what was said, and its derivative."""
+
+    def __init__(self, value):
+        self.is_learned = value is None
+        self.value = 1.0 if self.is_learned else value
+        self.curvature = self.errors = 0.0
+        self.rows = 0
+
+    def learn_label(self, label, shares, derivatives, weight):
+        error = np.eye(len(shares))[label] - shares
+        self.count(error @ error)
+        if self.errors > 0:
+            slopes = self.value * derivatives
+            self.move(slopes @ slopes / self.errors, error @ slopes / self.errors, weight)
+
+    def learn_number(self, target, said, derivative, weight):
+        error, farthest = target - said, 3 * math.sqrt(self.errors)
+        if self.rows:
+            error = min(max(error, -farthest), farthest)
+        self.count(error**2)
+        if self.errors > 0:
+            deviation = math.sqrt(self.errors)
+            slope = min(max(self.value * derivative / deviation, -3.0), 3.0)
+            self.move(slope**2, error / deviation * slope, weight)
+
+    def count(self, square):
+        self.rows += 1
+        self.errors += (square - self.errors) / min(self.rows, MEMORY)
+
+    def move(self, curvature, product, weight):
+        weight = min(weight, MOST_REPEATS)
+        self.curvature += weight * curvature - self.curvature / MEMORY
+        moved = weight * product / (self.curvature + DAMPING)
+        moved = math.log(self.value) + min(max(moved, -MOST_MOVE), MOST_MOVE)
+        self.value = min(max(math.exp(moved), LEAST_STRENGTH), MOST_STRENGTH)
+
+
 class ReferenceExtraTree:
     """`numbers` says whether targets are numbers; a tree has seen `rows`, in this order."""
 
-    def __init__(self, *, numbers, window=10_000, strength=1.0, seed=0):
+    def __init__(self, *, numbers, window=10_000, strength=None, seed=0):
         self.numbers = numbers
         self.window = window
-        self.strength = strength
+        self.strength = strength if isinstance(strength, Strength) else Strength(strength)
         self.random = Random(splitmix64(seed))
         self.rows, self.targets, self.weights = [], [], []
         self.n_labels = 0
         self.root = Node()
         self.growth = None
-        self.product = self.spread = 1.0
-        self.n_judged = 0
         self.next_growth = int(FIRST_GROWTH * (1 + 0.9 * (seed * 0.6180339887498949 % 1.0)))
 
     # ------------------------------------------------------------------------- predictions
@@ -140,40 +177,39 @@ class ReferenceExtraTree:
 
     def predict(self, row):
         """The probabilities of all labels, or a number."""
-        leaf = self.leaf(row)
-        if self.numbers:
-            return self.mean_of(leaf)
-        slope = self.product / self.spread
-        trust = min(max((slope - NO_TRUST) / (FULL_TRUST - NO_TRUST), 0.0), 1.0)
-        return trust * self.shares_of(leaf) + (1 - trust) * self.shares_of(self.root)
+        return self.said_of(self.leaf(row))[0]
+
+    def said_of(self, leaf):
+        """What a leaf says, and the derivative by the strength."""
+        return self.mean_of(leaf) if self.numbers else self.shares_of(leaf)
 
     def mean_of(self, node):
         """Drawn to that of the node above, which is drawn to that above it, and so on."""
         if not node.parent:
-            return node.mean
+            return node.mean, 0.0
         weight = float(node.weight)
-        return (weight * node.mean + self.strength * self.mean_of(node.parent)) / (
-            weight + self.strength
-        )
+        return self.drawn(weight, weight * node.mean, self.mean_of(node.parent))
 
     def shares_of(self, node):
         """The same of probabilities."""
-        above = np.full(self.n_labels, 1.0 / max(self.n_labels, 1))
+        above = np.full(self.n_labels, 1.0 / max(self.n_labels, 1)), np.zeros(self.n_labels)
         if node.parent:
             above = self.shares_of(node.parent)
         counts = np.zeros(self.n_labels)
         for label, count in node.counts.items():
             counts[label] = count
-        return (counts + self.strength * above) / (counts.sum() + self.strength)
+        return self.drawn(counts.sum(), counts, above)
 
-    def judge(self, leaf, label):
-        """Let an example into the slope of labels on what leaves say, both from the root's."""
-        base = self.shares_of(self.root)
-        distance = self.shares_of(leaf) - base
-        self.n_judged += 1
-        part = 1 / min(1 + self.n_judged, MOST_JUDGED)
-        self.product += part * (distance @ (np.eye(self.n_labels)[label] - base) - self.product)
-        self.spread += part * (distance @ distance - self.spread)
+    def drawn(self, weight, own, above):
+        said, derivative = above
+        total = weight + self.strength.value
+        found = (own + self.strength.value * said) / total
+        return found, (said + self.strength.value * derivative - found) / total
+
+    def learn_strength(self, leaf, target, weight):
+        """From what the leaf says of an example before it is counted."""
+        learn = self.strength.learn_number if self.numbers else self.strength.learn_label
+        learn(target, *self.said_of(leaf), weight)
 
     # ---------------------------------------------------------------------------- learning
 
@@ -184,8 +220,8 @@ class ReferenceExtraTree:
         self.weights.append(np.float32(min(max(weight, 1e-6), 1e6)))
         if not self.numbers:
             self.n_labels = max(self.n_labels, target + 1)
-            if len(self.rows) % JUDGED_PARTS == 0:
-                self.judge(node, target)
+        if self.strength.is_learned:
+            self.learn_strength(node, target, weight)
         self.grow(self.count(node, len(self.rows) - 1))
 
     def count_in(self, node, i):

@@ -11,9 +11,11 @@ from streamtree._core.stream.row cimport Example, Row, Scratch, remember, rememb
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport IDLE
 from streamtree._core.trees.extra.nodes cimport ExtraNode, descend_together
+from streamtree._core.trees.extra.strength cimport Strength
 from streamtree._core.trees.extra.tree cimport ExtraTree, bytes_of_each, left_of
 
 from streamtree._core.stream.window import check_window
+from streamtree._core.trees.extra.strength import check_strength
 
 
 cdef enum:
@@ -26,37 +28,40 @@ cdef enum:
     SIDE_BY_SIDE = 16
 
 
-def extra_trees(list seeds, *, int32_t window_length, bint has_numbers, double strength):
+def extra_trees(list seeds, *, int32_t window_length, bint has_numbers, strength):
     """Trees over one new window: compiled, for they may be wanted amid a row.
 
     They are due to grow at different times, two at a time: threads begin at both ends of the list,
     so that neither waits for the other.
     """
     cdef Py_ssize_t i, n = len(seeds)
-    window = Window(window_length)
+    window, shared = Window(window_length), Strength(strength)
     return ExtraTrees([
         ExtraTree(
-            has_numbers=has_numbers, seed=seeds[i], strength=strength,
+            has_numbers=has_numbers, seed=seeds[i], strength=shared,
             stagger=2.0 * min(i, n - 1 - i) / n, window=window,
         ) for i in range(n)
-    ], window=window, has_numbers=has_numbers)
+    ], window=window, strength=shared, has_numbers=has_numbers)
 
 
 @cython.final
 cdef class ExtraTrees(MeanPool):
     """The mean of trees that grow from the window; it lets every row in once.
 
+    How strongly their estimates are shrunk is learned for the mean, see Strength.
     The trees share alike in what the window leaves of the bound on memory. Some of them may grow at
     a time; the others wait for them, so that there need not be room for all to grow at once.
     """
 
     cdef Window window
+    cdef Strength strength
     cdef bint has_numbers
     cdef size_t each            # bytes that a tree may take, as they were told last
     cdef int64_t next_growth    # rows of the window when one of them is due to grow
 
-    def __cinit__(self, list members, *, Window window, bint has_numbers):
-        self.window = window
+    def __cinit__(self, list members, *, Window window, Strength strength, bint has_numbers):
+        self.window, self.strength = window, strength
+        self.is_judged = strength.is_learned
         self.has_numbers = has_numbers
 
     cdef int bind(self, Context context) except -1:
@@ -137,12 +142,31 @@ cdef class ExtraTrees(MeanPool):
             # one that begins now is to be told so no more with the next row
             self.next_growth = min(self.next_growth, (<ExtraTree> self.trees[m]).next_growth)
 
+    cdef void learn_pooling(self, const Example* example, Scratch* scratch) noexcept nogil:
+        cdef Py_ssize_t m, i, n = self.n_outputs()
+        cdef double* slopes
+        if not self.strength.is_learned or self.n_members == 0:
+            return
+        # of the mean: nobody asks for those of the first tree again
+        slopes = scratch[self.places[0]].pooled
+        for i in range(n):
+            for m in range(1, self.n_members):
+                slopes[i] += scratch[self.places[m]].pooled[i]
+            slopes[i] /= self.n_members
+        self.strength.learn(example, scratch.pooled, slopes, self.context.n_labels)
+
+    @property
+    def shrinkage(self):
+        """How strongly estimates are drawn to those of the node above now."""
+        return self.strength.value
+
     cdef dict own_state(self):
-        return {"window": self.window.state()}
+        return {"window": self.window.state(), "strength": self.strength.state()}
 
     cdef int take_state(self, dict state) except -1:
         # its rows are what the members' states are about
         self.window.take_state(state["window"])
+        self.strength.take_state(state["strength"])
         self.next_growth = 0
         return Ensemble.take_state(self, state)
 
@@ -150,5 +174,6 @@ cdef class ExtraTrees(MeanPool):
         """Raise StateError unless `take_state` can trust a state."""
         n_targets = n_outputs if self.has_numbers else 0
         check_window(state["window"], self.window.length, n_columns, n_outputs, n_targets)
+        check_strength(state["strength"])
         for m, member in enumerate(self.members):
             member.check_state_over(state["window"], state["members"][str(m)], n_outputs)

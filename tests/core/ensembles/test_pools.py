@@ -6,6 +6,8 @@ import pickle
 
 import numpy as np
 import pytest
+from reference.extratree import ReferenceExtraTree, Strength, name_hash
+from reference.lomtree import splitmix64
 from reference.pooling import Frequencies, Linear, LogLinear
 from support.streams import as_dicts, changing_rows
 
@@ -411,9 +413,10 @@ def test_frequencies_are_those_of_the_last_rows(memory):
     assert len(set(np.round(shares, 3))) == 5
 
 
-def trees(n, has_numbers=False):
-    seeds = list(range(n))
-    return extra_trees(seeds, window_length=200, has_numbers=has_numbers, strength=1.0)
+def trees(n, has_numbers=False, strength=1.0, window=200):
+    return extra_trees(
+        list(range(n)), window_length=window, has_numbers=has_numbers, strength=strength
+    )
 
 
 def test_trees_over_one_window_say_what_trees_with_windows_of_their_own_say():
@@ -432,6 +435,55 @@ def test_trees_over_one_window_say_what_trees_with_windows_of_their_own_say():
         assert list(shared.predict_proba_one(x).values()) == pytest.approx(np.mean(said, axis=0))
     # the window is there once
     assert shared.n_bytes < sum(core.n_bytes for core in alone) / 1.5
+
+
+def shares_of(core, x):
+    return list(core.predict_proba_one(x).values())
+
+
+@pytest.mark.parametrize("has_numbers", [False, True])
+def test_trees_over_one_window_learn_the_strength_of_shrinking_for_their_mean(has_numbers):
+    core = (Regressor if has_numbers else Classifier)(trees(3, has_numbers, strength=None))
+    shared, n = Strength(None), 0
+    alone = [ReferenceExtraTree(numbers=has_numbers, strength=shared, seed=i) for i in range(3)]
+    rows, targets = number_stream(95)
+    if not has_numbers:
+        seen = {}
+        labels = np.digitize(targets, [-3.0, 0.0, 3.0]).tolist()
+        targets = [seen.setdefault(label, len(seen)) for label in labels]
+    order = sorted(rows[0], key=lambda name: splitmix64(name_hash(name)) % 2**32)
+    # before any tree is grown from the window, for what these draw then differs
+    for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
+        cells = [np.float32(x[name]) for name in order]
+        said, slopes = np.mean([tree.said_of(tree.leaf(cells)) for tree in alone], axis=0)
+        if i:
+            found = core.predict_one(x) if has_numbers else shares_of(core, x)
+            assert found == pytest.approx(said, rel=1e-9)
+        shared.is_learned = False
+        for tree in alone:
+            tree.learn(cells, y)
+        shared.is_learned = True
+        if has_numbers:
+            shared.learn_number(y, float(said), float(slopes), 1.0)
+        elif y < n:
+            shared.learn_label(y, said, slopes, 1.0)
+        n = n if has_numbers else max(n, y + 1)
+        core.learn_one(x, y, 1.0)
+    assert core.tree.shrinkage == pytest.approx(shared.value, rel=1e-9)
+    assert abs(np.log(shared.value)) > 0.1
+
+
+def test_the_mean_of_many_trees_is_shrunk_less_than_each_alone():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 4))
+    y = (X[:, 0] * X[:, 1] + rng.normal(size=2000) > 0).tolist()
+    found = []
+    for n in (1, 10):
+        core = Classifier(trees(n, strength=None, window=1000))
+        for x, label in zip(as_dicts(X), y, strict=True):
+            core.learn_one(x, label, 1.0)
+        found.append(core.tree.shrinkage)
+    assert 1.0 < 2 * found[1] < found[0]
 
 
 def test_light_members_have_little_memory_at_first_and_later():

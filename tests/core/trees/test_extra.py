@@ -10,7 +10,7 @@ from reference.lomtree import splitmix64
 from support.isolated import run_isolated
 from support.marks import first_quick
 
-from streamtree import ExtraTreeClassifier, ExtraTreeRegressor
+from streamtree import ExtraTreeClassifier, ExtraTreeRegressor, ForestRegressor
 from streamtree._core.store.state import StateError
 from streamtree._core.stream.features import Category
 
@@ -354,14 +354,50 @@ def test_noise_is_answered_with_the_frequencies():
     X, y = rng.normal(size=(6000, 4)), (rng.random(6000) < 0.3).astype(int)
     model = ExtraTreeClassifier(window=1000)
     said = np.asarray(model.test_then_learn_many(X, y.tolist(), proba=True))
-    # once it is known; the window knows shares to about .015, and some trust may come and go
+    # once it is known; the window knows shares to about .015, and the strength may come and go
     later = said[4000:, int(y[0] == 0)]
     assert np.abs(later - 0.3).mean() < 0.04
     # where there is something to be learned, it is followed
     labels = (X[:, 0] * X[:, 1] > 0).astype(int)
-    model = ExtraTreeClassifier(window=1000)
-    model.learn_many(X, labels.tolist())
-    assert model._core.tree.trust == 1.0
+    weak = ExtraTreeClassifier(window=1000)
+    weak.learn_many(X, labels.tolist())
+    assert weak._core.tree.shrinkage < 5.0 < 100.0 < model._core.tree.shrinkage
+
+
+def test_a_shrinkage_that_is_given_stays():
+    X, y = numbers_stream(500)
+    model = ExtraTreeRegressor(shrinkage=2.0)
+    model.learn_many(X, y)
+    assert model._core.tree.shrinkage == 2.0
+    # and one that is learned goes on where it was
+    model = ExtraTreeRegressor()
+    model.learn_many(X, y)
+    found = model._core.tree.shrinkage
+    assert found != 1.0
+    model.shrinkage = 2.0
+    model.learn_many(X, y)
+    assert model._core.tree.shrinkage == 2.0
+    model.shrinkage = None
+    assert model._core.tree.shrinkage == found
+    for wrong in (0.0, np.nan, "much"):
+        with pytest.raises((TypeError, ValueError), match="shrinkage"):
+            model.shrinkage = wrong
+    assert model._core.tree.shrinkage == found
+
+
+@pytest.mark.parametrize(("part", "number"), [
+    ("log", 99.0), ("log", np.nan), ("curvature", -1.0), ("errors", np.inf), ("rows", -1),
+])
+def test_a_strength_that_cannot_have_come_about_is_refused(part, number):
+    X, y = numbers_stream(300)
+    tree, forest = ExtraTreeRegressor(), ForestRegressor(2, ("extra",))
+    for model in (tree, forest):
+        model.learn_many(X, y)
+        state = model.snapshot()
+        found = state["tree"] if model is tree else state["tree"]["members"]["0"]
+        found["strength"][part] = number
+        with pytest.raises(StateError):
+            model._core.check_state(state)
 
 
 @pytest.mark.parametrize("far", [1e6, -1e300])
@@ -422,7 +458,7 @@ def test_growth_that_cannot_begin_is_freed():
     code = """
         from streamtree._core.trees.extra.growth import Growth
         try:
-            Growth(None, True, "not a number")
+            Growth(None, True)
         except TypeError:
             print("refused")
     """

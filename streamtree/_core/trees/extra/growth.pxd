@@ -67,6 +67,7 @@ cdef class Growth:
     cdef ExtraNodes shadow
     cdef SplitSearch search
     cdef int haste              # done within about one part of so many of the rows, if few
+    cdef int listed_columns     # as how many columns a value in a list counts for candidates
     cdef int phase
     cdef int64_t window_moves   # of the window at the last look
     cdef int64_t first          # the rows that it grows from

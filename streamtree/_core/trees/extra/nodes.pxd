@@ -76,9 +76,9 @@ cdef class ExtraNodes:
     cdef void drop_kept(self, int32_t node) noexcept nogil
     cdef int clear(self) except -1 nogil
     cdef void swap(self, ExtraNodes other) noexcept nogil
-    cdef void shares(self, int32_t node, double strength, int32_t n_labels,
-                     double* out) noexcept nogil
-    cdef double mean(self, int32_t node, double strength) noexcept nogil
+    cdef void shares(self, int32_t node, double strength, int32_t n_labels, double* out,
+                     double* slopes) noexcept nogil
+    cdef double mean(self, int32_t node, double strength, double* slope) noexcept nogil
     cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

@@ -38,7 +38,8 @@ cdef class SplitSearch:
     cdef Trial trial
     cdef const int32_t* slots   # of the rows that are searched
     cdef int32_t n
-    cdef double width           # how many columns a row has, and that rounded
+    cdef double n_listed        # how many values a row has in lists,
+    cdef double width           # with the fields, and that rounded
     cdef int32_t n_columns
     cdef double total           # their weight
     cdef double sum             # of their numbers, from that of the first row

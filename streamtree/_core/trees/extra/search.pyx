@@ -117,7 +117,8 @@ cdef class SplitSearch:
     cdef void measure(self) noexcept nogil:
         """See how many columns a row has now: fields, and values in lists."""
         cdef int64_t n_rows = max(self.window.size - self.window.first(), <int64_t> 1)
-        self.width = self.window.n_fields + <double> self.window.n_entries() / n_rows
+        self.n_listed = <double> self.window.n_entries() / n_rows
+        self.width = self.window.n_fields + self.n_listed
         self.n_columns = <int32_t> (self.width + 0.5)
 
     # ------------------------------------------------------------------------ what is there

@@ -1,10 +1,11 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from streamtree._core.stream.row cimport Prediction, Row, Scratch
+from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport Growth
 from streamtree._core.trees.extra.nodes cimport ExtraNodes
 from streamtree._core.trees.extra.search cimport SplitSearch
+from streamtree._core.trees.extra.strength cimport Strength
 from streamtree._core.trees.tree cimport Tree
 
 
@@ -15,24 +16,17 @@ cdef class ExtraTree(Tree):
     cdef ExtraNodes nodes
     cdef Growth growth
     cdef SplitSearch search
-    cdef double strength        # of shrinking
+    cdef Strength strength      # of shrinking
     cdef int32_t wait           # until it is grown anew, in quarters of the rows of the window
     cdef uint64_t random
     cdef int64_t next_growth    # rows of the window when the tree is to be grown anew
     cdef bint may_begin         # to be grown anew
-    # fading means: of labels times what leaves say of them, and of its square, from the root's
-    cdef double product
-    cdef double spread
-    cdef int64_t n_judged
 
     cdef void allow(self, size_t most, bint may_begin) noexcept nogil
     cdef bint is_due(self) noexcept nogil
     cdef int32_t _leaf_of(self, const Row* row, Scratch* scratch) noexcept nogil
     cdef void _answer(self, int32_t node, Scratch* scratch, Prediction* out) noexcept nogil
-    cdef void _say(self, int32_t node, double* shares, double* spare) noexcept nogil
-    cdef double _trust(self) noexcept nogil
-    cdef void _judge(self, int32_t node, int32_t label, Scratch* scratch,
-                     double* product, double* spread) noexcept nogil
+    cdef void _say(self, int32_t node, double* said, double* slopes) noexcept nogil
     cdef int64_t _count(self, ExtraNodes nodes, int32_t leaf, int64_t row) except -1 nogil
     cdef int64_t _extend(self, ExtraNodes nodes, int32_t leaf) except -1 nogil
     cdef int _split(self, ExtraNodes nodes, int32_t leaf, int32_t* slots) except -1 nogil

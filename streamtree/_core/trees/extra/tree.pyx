@@ -17,14 +17,16 @@ from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport GROWING, IDLE, STEP, Growth
 from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ExtraNode, ExtraNodes, goes_right
 from streamtree._core.trees.extra.search cimport SplitSearch
+from streamtree._core.trees.extra.strength cimport Strength
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, check_finite, require
+from streamtree._core.store.state import check_counts, require
 from streamtree._core.stream.window import check_window
 from streamtree._core.trees.extra.growth import check_growth
 from streamtree._core.trees.extra.nodes import check_nodes
+from streamtree._core.trees.extra.strength import check_strength
 
 cdef enum:
     # rows before a tree is first grown, at the earliest
@@ -38,12 +40,7 @@ cdef enum:
     LABELLED_ROWS = 6
     NUMBERED_ROWS = 10
     ROWS_BETWEEN = 4
-    # In which part of the rows of the window a tree is grown, at the latest: what is grown late is
-    # out of date (covtype .803 with 12, .810 with 20). In an ensemble a row takes longer anyway;
-    # alone, the rows that come while it grows would take too many times as long as others.
-    HASTE = 10
-    HASTE_OF_MEMBERS = 20
-    # candidates by the root of the number of columns, and at most
+    # it then has so many candidates by the root of the number of columns, and at most
     CANDIDATES = 12
     MOST_CANDIDATES = 96
     # rows that are replayed for every one that is learned; a search for a split counts as some
@@ -53,47 +50,35 @@ cdef enum:
     LABEL_BYTES = 32
 
 
-# The slopes between which a tree is followed in part: over noise those of ten trees were up to
-# .043, over the hands of poker, of which a tree alone knows little, .097.
-cdef double NO_TRUST = 0.03
-cdef double FULL_TRUST = 0.07
-# what an example counts in the slope, at the least
-cdef double LEAST_JUDGED = 1.0 / 2000
-# where all leaves say what the root says
-cdef double TINY = 1e-12
-cdef enum:
-    # one example of so many is judged
-    JUDGED_PARTS = 2
-
-
 @cython.final
 cdef class ExtraTree(Tree):
-    """With a window of its own it lets the rows in; one that is given has been let have them."""
+    """With a window of its own it lets the rows in, and learns the strength of shrinking.
 
-    def __cinit__(self, *, bint has_numbers, uint64_t seed, double strength,
-                  int32_t window_length=0, double stagger=0.0, Window window=None,
-                  is_member=None):
+    Where window and strength are given, their owner does so.
+    """
+
+    def __cinit__(self, *, bint has_numbers, uint64_t seed, strength, int32_t window_length=0,
+                  double stagger=0.0, Window window=None, is_member=None):
         self.views = LISTED | TABLE
         self.has_window = True
         self.has_numbers = has_numbers
-        self.strength = strength
         self.owns_window = window is None
+        self.strength = Strength(strength) if self.owns_window else strength
         self.window = Window(window_length) if window is None else window
         self.nodes = ExtraNodes(has_numbers)
         if is_member is None:
             is_member = not self.owns_window
         self.wait = WAIT_OF_MEMBERS if is_member else WAIT
-        self.growth = Growth(self.window, has_numbers, HASTE_OF_MEMBERS if is_member else HASTE)
+        self.growth = Growth(self.window, has_numbers, is_member)
         self.search = SplitSearch(self.window, has_numbers)
         self.may_begin = True
-        self.product = self.spread = 1.0
         self.label_bytes = LABEL_BYTES
         self.random = splitmix64(seed)
         self.next_growth = <int64_t> (FIRST_GROWTH * (1.0 + 0.9 * stagger))
 
-    def configure(self, *, double strength):
-        """Set how strongly estimates are drawn to those of the node above."""
-        self.strength = strength
+    def configure(self, *, strength):
+        """Set how strongly estimates are drawn to those of the node above; None: it is learned."""
+        self.strength.configure(strength)
 
     cdef int bind(self, Context context) except -1:
         Tree.bind(self, context)
@@ -137,55 +122,28 @@ cdef class ExtraTree(Tree):
         self._answer(node, scratch, out)
 
     cdef void _answer(self, int32_t node, Scratch* scratch, Prediction* out) noexcept nogil:
-        """What a leaf says."""
-        cdef double* shares = out.shares if out.shares != NULL else scratch.shares
-        cdef int32_t label, n_labels = self.context.n_labels
+        """What a leaf says; the slopes of that go to `pooled`."""
+        cdef double* said = out.shares if out.shares != NULL else scratch.shares
+        cdef int32_t label
+        self._say(node, said, scratch.pooled)
         if self.has_numbers:
-            out.shares[0] = self.nodes.mean(node, self.strength)
             return
-        self._say(node, shares, scratch.pooled)
         out.label = 0
-        for label in range(1, n_labels):
-            if shares[label] > shares[out.label]:
+        for label in range(1, self.context.n_labels):
+            if said[label] > said[out.label]:
                 out.label = label
 
-    cdef void _say(self, int32_t node, double* shares, double* spare) noexcept nogil:
-        """The probabilities of a node, or of the root where to follow the tree has not paid."""
-        cdef int32_t label, n_labels = self.context.n_labels
-        cdef double trust = self._trust()
-        self.nodes.shares(node, self.strength, n_labels, shares)
-        if trust == 1.0:
-            return
-        self.nodes.shares(ROOT, self.strength, n_labels, spare)
-        for label in range(n_labels):
-            shares[label] = trust * shares[label] + (1.0 - trust) * spare[label]
-
-    cdef double _trust(self) noexcept nogil:
-        """How far the tree is followed, from 0 to 1.
-
-        By the slope of labels on what its leaves say of them, both from what the root says.
-        """
-        cdef double slope = (self.product + TINY) / (self.spread + TINY)
-        return min(max((slope - NO_TRUST) / (FULL_TRUST - NO_TRUST), 0.0), 1.0)
-
-    cdef void _judge(self, int32_t node, int32_t label, Scratch* scratch,
-                     double* product, double* spread) noexcept nogil:
-        """What goes into the slope of an example."""
-        cdef int32_t i, n_labels = self.context.n_labels
-        cdef double distance
-        self.nodes.shares(node, self.strength, n_labels, scratch.shares)
-        self.nodes.shares(ROOT, self.strength, n_labels, scratch.pooled)
-        product[0] = spread[0] = 0.0
-        for i in range(n_labels):
-            distance = scratch.shares[i] - scratch.pooled[i]
-            spread[0] += distance * distance
-            product[0] += distance * ((i == label) - scratch.pooled[i])
+    cdef void _say(self, int32_t node, double* said, double* slopes) noexcept nogil:
+        """What a node says, and its slopes by the logarithm of the strength."""
+        if self.has_numbers:
+            said[0] = self.nodes.mean(node, self.strength.value, slopes)
+        else:
+            self.nodes.shares(node, self.strength.value, self.context.n_labels, said, slopes)
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
         cdef int32_t node = self._leaf_of(row, scratch)
-        cdef double product, spread, part
-        cdef bint is_judged
+        cdef double* said = scratch.shares
         try:
             if self.owns_window:
                 self.window.most = bytes_allowed() // 2
@@ -195,17 +153,13 @@ cdef class ExtraTree(Tree):
             self.drop_lost()
         if self.owns_window:
             self.allow(bytes_of_each(left_of(bytes_allowed(), self.window.n_bytes()), 1, 1), True)
-        is_judged = not self.has_numbers and self.window.size % JUDGED_PARTS == 0
-        if is_judged:
-            self._judge(node, example.label, scratch, &product, &spread)
         if out != NULL:
             self._answer(node, scratch, out)
-        if is_judged:
-            # not before: it knows the label
-            self.n_judged += 1
-            part = max(1.0 / (1.0 + self.n_judged), LEAST_JUDGED)
-            self.product += part * (product - self.product)
-            self.spread += part * (spread - self.spread)
+            said = out.shares if out.shares != NULL else said
+        elif self.owns_window and self.strength.is_learned:
+            self._say(node, said, scratch.pooled)
+        if self.owns_window and self.strength.is_learned:
+            self.strength.learn(example, said, scratch.pooled, self.context.n_labels)
         scratch.memo_serial = 0
         return self._grow(self._count(self.nodes, node, self.window.size - 1))
 
@@ -352,15 +306,13 @@ cdef class ExtraTree(Tree):
 
     def said(self, int32_t node):
         """What a node says: the probabilities of all labels, or a number."""
-        cdef double[:, ::1] shares
+        cdef double[:, ::1] said
         if not 0 <= node < self.nodes.size:
             raise IndexError("no such node")
-        if self.has_numbers:
-            return self.nodes.mean(node, self.strength)
         out = np.zeros((2, self.context.n_labels + 1))
-        shares = out
-        self._say(node, &shares[0, 0], &shares[1, 0])
-        return out[0, :self.context.n_labels]
+        said = out
+        self._say(node, &said[0, 0], &said[1, 0])
+        return said[0, 0] if self.has_numbers else out[0, :self.context.n_labels]
 
     def members(self, int32_t node):
         """The columns of the categories in the set of a node, and whether rows without any are."""
@@ -377,9 +329,9 @@ cdef class ExtraTree(Tree):
         return found, is_in_set(here.bound.members, 0, here.salt)
 
     @property
-    def trust(self):
-        """How far the tree is followed, from 0 to 1."""
-        return self._trust()
+    def shrinkage(self):
+        """How strongly estimates are drawn to those of the node above now."""
+        return self.strength.value
 
     @property
     def n_nodes(self):
@@ -451,28 +403,26 @@ cdef class ExtraTree(Tree):
             "growth": self.growth.state(),
             "random": self.random,
             "next_growth": self.next_growth,
-            "slope": np.array([self.product, self.spread]),
-            "judged": self.n_judged,
         }
         if self.owns_window:
-            state["window"] = self.window.state()
+            state |= {"window": self.window.state(), "strength": self.strength.state()}
         return state
 
     cdef int take_state(self, dict state) except -1:
         if self.owns_window:
             self.window.take_state(state["window"])
+            self.strength.take_state(state["strength"])
         self.nodes.take_state(state["grown"])
         self.growth.take_state(state["growth"])
         self.random = state["random"]
         self.next_growth = state["next_growth"]
-        self.n_judged = state["judged"]
-        self.product, self.spread = state["slope"]
         return 0
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
         n_targets = n_outputs if self.has_numbers else 0
         check_window(state["window"], self.window.length, n_columns, n_outputs, n_targets)
+        check_strength(state["strength"])
         self.check_state_over(state["window"], state, n_outputs)
 
     def check_state_over(self, dict window, dict state, Py_ssize_t n_outputs):
@@ -480,9 +430,6 @@ cdef class ExtraTree(Tree):
         n_labels = 0 if self.has_numbers else n_outputs
         n_columns = len(window["field_of"])
         require(type(state["random"]) is int and 0 <= state["random"] < 2**64, "random numbers")
-        check_counts(state["next_growth"], state["judged"])
-        require(state["slope"].shape == (2,), "what following the tree was worth")
-        check_finite(state["slope"])
-        require(state["slope"][1] >= 0, "what following the tree was worth")
+        check_counts(state["next_growth"])
         check_nodes(state["grown"], n_columns, n_labels, self.has_numbers, "the tree")
         check_growth(state["growth"], window, n_labels, self.has_numbers)

@@ -1,0 +1,103 @@
+"""How strongly the estimates of nodes are drawn to those above: learned from what comes.
+
+The squared error of the shares of labels, or of a number, is a smooth function of the strength. Its
+logarithm follows the slope of that over a fading sum of squared slopes: least squares (Gauss 1809),
+a row at a time. Trees whose mean is what is said share one, for the mean of many trees needs less
+of it than each of them alone. The log loss of labels would do as well for many trees; of one it
+asks for so much that fewer labels are right, and it is rows that nobody expected that ask for it.
+"""
+
+cimport cython
+from libc.math cimport exp, log, sqrt
+from libc.stdint cimport int32_t, int64_t
+
+from streamtree._core.kernels.pooling cimport MOST_REPEATS, in_deviations
+from streamtree._core.stream.row cimport Example
+
+import numpy as np
+
+from streamtree._core.store.state import check_counts, check_finite, require
+
+
+cdef enum:
+    # about so many rows are remembered
+    MEMORY = 500
+    # the curvature that is there before any row
+    DAMPING = 5
+
+# by which its logarithm moves with a row, at most
+cdef double MOST_MOVE = 0.1
+# between which it stays; it begins with 1
+cdef double LEAST = 0.01
+cdef double MOST = 1000.0
+
+
+@cython.final
+cdef class Strength:
+    """A number that is given stays; None: it is learned, see `is_learned`."""
+
+    def __cinit__(self, value):
+        self.configure(value)
+
+    cpdef int configure(self, object value) except -1:
+        """Set what is given, or go on with what was learned."""
+        self.is_learned = value is None
+        self.value = exp(self.log) if value is None else value
+        return 0
+
+    cdef void learn(self, const Example* example, const double* said, const double* slopes,
+                    int32_t n_labels) noexcept nogil:
+        """What was said of an example, the shares of labels or a number, and the slopes of that by
+        the logarithm of the strength."""
+        cdef double weight = min(example.weight, <double> MOST_REPEATS)
+        cdef double deviation = sqrt(self.errors), error, slope
+        # of the errors their square, their product with the slopes, and the square of these
+        cdef double square = 0.0, product = 0.0, curvature = 0.0
+        cdef int32_t i
+        self.rows += 1
+        if example.targets == NULL:
+            for i in range(n_labels):
+                error = (i == example.label) - said[i]
+                square += error * error
+                product += error * slopes[i]
+                curvature += slopes[i] * slopes[i]
+        else:
+            error = example.targets[0] - said[0]
+            if self.rows > 1:
+                error = deviation * in_deviations(error, deviation)
+            square = error * error
+        self.errors += (square - self.errors) / min(self.rows, <int64_t> MEMORY)
+        if not self.errors > 0.0:
+            return
+        if example.targets == NULL:
+            product, curvature = product / self.errors, curvature / self.errors
+        else:
+            deviation = sqrt(self.errors)
+            slope = in_deviations(slopes[0], deviation)
+            product, curvature = error / deviation * slope, slope * slope
+        self.curvature += weight * curvature - self.curvature / MEMORY
+        slope = weight * product / (self.curvature + DAMPING)
+        self.log += min(max(-MOST_MOVE, slope), MOST_MOVE)
+        self.log = min(max(log(LEAST), self.log), log(MOST))
+        self.value = exp(self.log)
+
+    cdef dict state(self):
+        return {
+            "log": self.log, "curvature": self.curvature, "errors": self.errors, "rows": self.rows,
+        }
+
+    cdef int take_state(self, dict state) except -1:
+        self.log, self.curvature = state["log"], state["curvature"]
+        self.errors, self.rows = state["errors"], state["rows"]
+        if self.is_learned:
+            self.value = exp(self.log)
+        return 0
+
+
+def check_strength(state):
+    """Raise StateError unless `Strength.take_state` can trust a state."""
+    numbers = np.array([state["log"], state["curvature"], state["errors"]])
+    check_finite(numbers)
+    check_finite(numbers[1:], at_least=0.0)
+    require(log(LEAST) <= state["log"] <= log(MOST), "the strength of shrinking")
+    check_counts(state["rows"])
