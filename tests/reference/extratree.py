@@ -21,7 +21,7 @@ HASTE, MOST_LEVELS, STEP, DRAWS, CHUNK, COUNT, DIVIDE = 10, 40, 64, 4, 512, 4, 3
 REPLAYED, SEARCH = 8, 3
 ROWS_BETWEEN = 4
 MEMORY, DAMPING, LEAST_STRENGTH, MOST_STRENGTH, MOST_REPEATS = 500, 5, 0.01, 1000.0, 10
-MOST_MOVE = 0.1
+MOST_MOVE, LEAST_ERRORS = 0.1, 1e-4
 FEW_ROWS, FAR_OUT = 16, 64
 LEAST_PART = 1e-12
 
@@ -123,32 +123,30 @@ class Strength:
         self.value = 1.0 if self.is_learned else value
         self.curvature = self.errors = 0.0
         self.rows = 0
+        # of numbers: their weight, mean, and weighted squares of distances from it
+        self.weight = self.mean = self.squares = 0.0
 
     def learn_label(self, label, shares, derivatives, weight):
-        error = np.eye(len(shares))[label] - shares
-        self.count(error @ error)
-        if self.errors > 0:
-            slopes = self.value * derivatives
-            self.move(slopes @ slopes / self.errors, error @ slopes / self.errors, weight)
+        self.move(np.eye(len(shares))[label] - shares, self.value * derivatives, weight)
 
     def learn_number(self, target, said, derivative, weight):
-        error, farthest = target - said, 3 * math.sqrt(self.errors)
-        if self.rows:
-            error = min(max(error, -farthest), farthest)
-        self.count(error**2)
-        if self.errors > 0:
-            deviation = math.sqrt(self.errors)
-            slope = min(max(self.value * derivative / deviation, -3.0), 3.0)
-            self.move(slope**2, error / deviation * slope, weight)
+        variance = self.squares / self.weight if self.weight else 0.0
+        distance, weight = target - self.mean, min(weight, MOST_REPEATS)
+        self.weight += weight
+        self.squares += (1 - weight / self.weight) * weight * distance**2
+        self.mean += weight / self.weight * distance
+        if variance > 0:
+            pair = np.array([target - said, self.value * derivative]) / math.sqrt(variance)
+            error, slope = np.clip(pair, -3, 3)
+            self.move(np.array([error]), np.array([slope]), weight)
 
-    def count(self, square):
-        self.rows += 1
-        self.errors += (square - self.errors) / min(self.rows, MEMORY)
-
-    def move(self, curvature, product, weight):
+    def move(self, errors, slopes, weight):
         weight = min(weight, MOST_REPEATS)
-        self.curvature += weight * curvature - self.curvature / MEMORY
-        moved = weight * product / (self.curvature + DAMPING)
+        self.rows += 1
+        self.errors += (errors @ errors - self.errors) / min(self.rows, MEMORY)
+        self.curvature += weight * (slopes @ slopes) - self.curvature / MEMORY
+        damping = DAMPING * max(self.errors, LEAST_ERRORS)
+        moved = weight * (errors @ slopes) / (self.curvature + damping)
         moved = math.log(self.value) + min(max(moved, -MOST_MOVE), MOST_MOVE)
         self.value = min(max(math.exp(moved), LEAST_STRENGTH), MOST_STRENGTH)
 

@@ -147,7 +147,8 @@ cdef class ExtraTrees(MeanPool):
         cdef double* slopes
         if not self.strength.is_learned or self.n_members == 0:
             return
-        # of the mean: nobody asks for those of the first tree again
+        # Of the mean: nobody asks for those of the first tree again. So this is not to be put off,
+        # see `may_put_off`.
         slopes = scratch[self.places[0]].pooled
         for i in range(n):
             for m in range(1, self.n_members):

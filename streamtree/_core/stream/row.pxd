@@ -86,7 +86,8 @@ cdef struct Scratch:
     # room for the shares of all labels, or the numbers; only for members of an ensemble, for trees
     # that read tables and those that ask for `pooled`
     double* shares
-    # the same for what an ensemble makes of its members'; zeros, for a tree that asks for it
+    # the same for what an ensemble makes of its members', or for the slopes of what a randomised
+    # tree has said, until that is judged; zeros, for a tree that asks for it
     double* pooled
     void* crew          # a Crew that shares what is to be learned of a row; NULL: there is none
 

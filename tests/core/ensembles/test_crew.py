@@ -34,7 +34,7 @@ def tree_of(name):
 
 def trees(n=10, has_numbers=False):
     seeds = list(range(n))
-    return extra_trees(seeds, window_length=300, has_numbers=has_numbers, strength=1.0)
+    return extra_trees(seeds, window_length=300, has_numbers=has_numbers, strength=None)
 
 
 def forest():

@@ -126,7 +126,7 @@ def numbered(labels):
 def test_the_classifier_is_its_reference(settings, is_weighted):
     rows, labels = stream(700)
     rng = np.random.default_rng(1)
-    weights = rng.choice([0.5, 1.0, 3.0], size=700).tolist() if is_weighted else [1.0] * 700
+    weights = rng.choice([0.5, 1.0, 30.0], size=700).tolist() if is_weighted else [1.0] * 700
     strength = {"strength": settings["shrinkage"]} if settings else {}
     model = ExtraTreeClassifier(**settings)
     reference = compared(
@@ -383,6 +383,29 @@ def test_a_shrinkage_that_is_given_stays():
         with pytest.raises((TypeError, ValueError), match="shrinkage"):
             model.shrinkage = wrong
     assert model._core.tree.shrinkage == found
+
+
+@pytest.mark.parametrize("change", [
+    lambda y: np.r_[0.0, y[1:]], lambda y: y + 1e6, lambda y: 1e-150 * y, lambda y: 1e90 * y,
+    lambda y: np.r_[np.zeros(2000), y],
+])
+def test_the_strength_is_learned_whatever_the_first_target_and_the_unit(change):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(4000, 4)), change(rng.normal(size=2000))
+    for model in (ExtraTreeRegressor(), ForestRegressor(4, ("extra",))):
+        model.learn_many(X[:len(y)], y)
+        tree = model.snapshot()["tree"]
+        found = tree if "strength" in tree else tree["members"]["0"]
+        assert found["strength"]["log"] > 1.0
+
+
+def test_the_strength_stands_still_while_there_is_one_label():
+    rng = np.random.default_rng(0)
+    X, model = rng.normal(size=(5000, 4)), ExtraTreeClassifier(window=1000)
+    model.learn_many(X, ["a"] * 5000)
+    assert model._core.tree.shrinkage == pytest.approx(1.0)
+    model.learn_many(X, rng.choice(["a", "b"], size=5000).tolist())
+    assert model._core.tree.shrinkage > 20.0
 
 
 @pytest.mark.parametrize(("part", "number"), [

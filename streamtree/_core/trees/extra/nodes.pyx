@@ -248,16 +248,18 @@ cdef class ExtraNodes:
                      double* slopes) noexcept nogil:
         """The probabilities of a node, shrunk towards those of the node above, and so on.
 
-        And their slopes by the logarithm of the strength.
+        And their slopes by the logarithm of the strength, unless NULL.
         """
         cdef const ExtraNode* here
         cdef const int32_t* labels
         cdef const float* weights
         # what is still to come counts `part`, which grows by `growth` of itself
-        cdef double part = 1.0, growth = 0.0, total, share
+        cdef double part = 1.0, growth = 0.0, total
         cdef int32_t i
         for i in range(n_labels):
-            out[i] = slopes[i] = 0.0
+            out[i] = 0.0
+        for i in range(n_labels if slopes != NULL else 0):
+            slopes[i] = 0.0
         while node >= 0 and part > LEAST_PART:
             here = &self.nodes[node]
             labels, weights = self.labels_of(node), self.weights_of(node)
@@ -266,29 +268,33 @@ cdef class ExtraNodes:
             for i in range(here.n_labels):
                 total += weights[i]
             for i in range(here.n_labels):
-                share = part / total * weights[i]
-                out[labels[i]] += share
-                slopes[labels[i]] += share * (growth - strength / total)
+                out[labels[i]] += part / total * weights[i]
+            for i in range(here.n_labels if slopes != NULL else 0):
+                slopes[labels[i]] += part / total * weights[i] * (growth - strength / total)
             part *= strength / total
             growth += 1.0 - strength / total
             node = here.parent
         for i in range(n_labels):
             out[i] += part / n_labels
+        for i in range(n_labels if slopes != NULL else 0):
             slopes[i] += part / n_labels * growth
 
     cdef double mean(self, int32_t node, double strength, double* slope) noexcept nogil:
-        """The mean of a node, shrunk towards that of the node above, and so on; and its slope."""
-        cdef double part = 1.0, growth = 0.0, total, own, said = 0.0
-        slope[0] = 0.0
+        """The mean of a node, shrunk towards that of the node above, and so on.
+
+        And its slope, unless NULL.
+        """
+        cdef double part = 1.0, growth = 0.0, total, own, said = 0.0, steep = 0.0
         while part > LEAST_PART and self.nodes[node].parent >= 0:
             total = self.nodes[node].weight + strength
             own = part * (self.nodes[node].weight / total) * self.means[node]
             said += own
-            slope[0] += own * (growth - strength / total)
+            steep += own * (growth - strength / total)
             part *= strength / total
             growth += 1.0 - strength / total
             node = self.nodes[node].parent
-        slope[0] += part * growth * self.means[node]
+        if slope != NULL:
+            slope[0] = steep + part * growth * self.means[node]
         return said + part * self.means[node]
 
     # ------------------------------------------------------------------------------ state

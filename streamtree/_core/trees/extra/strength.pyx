@@ -11,22 +11,26 @@ cimport cython
 from libc.math cimport exp, log, sqrt
 from libc.stdint cimport int32_t, int64_t
 
+from streamtree._core.kernels.moments cimport moments_add, moments_variance
 from streamtree._core.kernels.pooling cimport MOST_REPEATS, in_deviations
 from streamtree._core.stream.row cimport Example
 
 import numpy as np
 
 from streamtree._core.store.state import check_counts, check_finite, require
+from streamtree._core.trees.tree import check_targets
 
 
 cdef enum:
     # about so many rows are remembered
     MEMORY = 500
-    # the curvature that is there before any row
+    # so many mean squared errors are in the curvature before any row
     DAMPING = 5
 
 # by which its logarithm moves with a row, at most
 cdef double MOST_MOVE = 0.1
+# Squared errors are taken to be no less: where there is one label, they are what rounding leaves.
+cdef double LEAST_ERRORS = 1e-4
 # between which it stays; it begins with 1
 cdef double LEAST = 0.01
 cdef double MOST = 1000.0
@@ -39,7 +43,7 @@ cdef class Strength:
     def __cinit__(self, value):
         self.configure(value)
 
-    cpdef int configure(self, object value) except -1:
+    cdef int configure(self, object value) except -1:
         """Set what is given, or go on with what was learned."""
         self.is_learned = value is None
         self.value = exp(self.log) if value is None else value
@@ -50,11 +54,9 @@ cdef class Strength:
         """What was said of an example, the shares of labels or a number, and the slopes of that by
         the logarithm of the strength."""
         cdef double weight = min(example.weight, <double> MOST_REPEATS)
-        cdef double deviation = sqrt(self.errors), error, slope
         # of the errors their square, their product with the slopes, and the square of these
-        cdef double square = 0.0, product = 0.0, curvature = 0.0
+        cdef double square = 0.0, product = 0.0, curvature = 0.0, error, slope, deviation
         cdef int32_t i
-        self.rows += 1
         if example.targets == NULL:
             for i in range(n_labels):
                 error = (i == example.label) - said[i]
@@ -62,21 +64,18 @@ cdef class Strength:
                 product += error * slopes[i]
                 curvature += slopes[i] * slopes[i]
         else:
-            error = example.targets[0] - said[0]
-            if self.rows > 1:
-                error = deviation * in_deviations(error, deviation)
-            square = error * error
-        self.errors += (square - self.errors) / min(self.rows, <int64_t> MEMORY)
-        if not self.errors > 0.0:
-            return
-        if example.targets == NULL:
-            product, curvature = product / self.errors, curvature / self.errors
-        else:
-            deviation = sqrt(self.errors)
+            # in deviations of the targets before it
+            deviation = sqrt(moments_variance(&self.targets))
+            moments_add(&self.targets, example.targets[0], weight)
+            if not deviation > 0.0:
+                return
+            error = in_deviations(example.targets[0] - said[0], deviation)
             slope = in_deviations(slopes[0], deviation)
-            product, curvature = error / deviation * slope, slope * slope
+            square, product, curvature = error * error, error * slope, slope * slope
+        self.rows += 1
+        self.errors += (square - self.errors) / min(self.rows, <int64_t> MEMORY)
         self.curvature += weight * curvature - self.curvature / MEMORY
-        slope = weight * product / (self.curvature + DAMPING)
+        slope = weight * product / (self.curvature + DAMPING * max(self.errors, LEAST_ERRORS))
         self.log += min(max(-MOST_MOVE, slope), MOST_MOVE)
         self.log = min(max(log(LEAST), self.log), log(MOST))
         self.value = exp(self.log)
@@ -84,11 +83,14 @@ cdef class Strength:
     cdef dict state(self):
         return {
             "log": self.log, "curvature": self.curvature, "errors": self.errors, "rows": self.rows,
+            "targets": self.targets,
         }
 
     cdef int take_state(self, dict state) except -1:
-        self.log, self.curvature = state["log"], state["curvature"]
-        self.errors, self.rows = state["errors"], state["rows"]
+        # what bounds are to the last bit may differ from machine to machine
+        self.log = min(max(log(LEAST), <double> state["log"]), log(MOST))
+        self.curvature, self.errors = state["curvature"], state["errors"]
+        self.rows, self.targets = state["rows"], state["targets"]
         if self.is_learned:
             self.value = exp(self.log)
         return 0
@@ -96,8 +98,9 @@ cdef class Strength:
 
 def check_strength(state):
     """Raise StateError unless `Strength.take_state` can trust a state."""
-    numbers = np.array([state["log"], state["curvature"], state["errors"]])
-    check_finite(numbers)
-    check_finite(numbers[1:], at_least=0.0)
-    require(log(LEAST) <= state["log"] <= log(MOST), "the strength of shrinking")
+    check_finite(np.array([state["curvature"], state["errors"]]), at_least=0.0)
+    # false for NaN
+    require(log(LEAST) - 0.01 < state["log"] < log(MOST) + 0.01, "the strength of shrinking")
     check_counts(state["rows"])
+    require(state["rows"] < 2**62, "rows of which the strength of shrinking was learned")
+    check_targets(state["targets"])

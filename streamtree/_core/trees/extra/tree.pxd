@@ -25,7 +25,9 @@ cdef class ExtraTree(Tree):
     cdef void allow(self, size_t most, bint may_begin) noexcept nogil
     cdef bint is_due(self) noexcept nogil
     cdef int32_t _leaf_of(self, const Row* row, Scratch* scratch) noexcept nogil
-    cdef void _answer(self, int32_t node, Scratch* scratch, Prediction* out) noexcept nogil
+    cdef double* _slopes(self, Scratch* scratch) noexcept nogil
+    cdef void _answer(self, int32_t node, Scratch* scratch, double* slopes,
+                      Prediction* out) noexcept nogil
     cdef void _say(self, int32_t node, double* said, double* slopes) noexcept nogil
     cdef int64_t _count(self, ExtraNodes nodes, int32_t leaf, int64_t row) except -1 nogil
     cdef int64_t _extend(self, ExtraNodes nodes, int32_t leaf) except -1 nogil

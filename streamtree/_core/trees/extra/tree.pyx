@@ -114,18 +114,23 @@ cdef class ExtraTree(Tree):
         return scratch.memo_node
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
-        self._answer(self._leaf_of(row, scratch), scratch, out)
+        self._answer(self._leaf_of(row, scratch), scratch, self._slopes(scratch), out)
 
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
         node = self.nodes.descend(node, row, self.context.groups)
-        self._answer(node, scratch, out)
+        self._answer(node, scratch, self._slopes(scratch), out)
 
-    cdef void _answer(self, int32_t node, Scratch* scratch, Prediction* out) noexcept nogil:
-        """What a leaf says; the slopes of that go to `pooled`."""
+    cdef double* _slopes(self, Scratch* scratch) noexcept nogil:
+        """Where an ensemble that learns the strength looks for slopes; NULL if there is none."""
+        return scratch.pooled if self.strength.is_learned and not self.owns_window else NULL
+
+    cdef void _answer(self, int32_t node, Scratch* scratch, double* slopes,
+                      Prediction* out) noexcept nogil:
+        """What a leaf says, and its slopes unless NULL."""
         cdef double* said = out.shares if out.shares != NULL else scratch.shares
         cdef int32_t label
-        self._say(node, said, scratch.pooled)
+        self._say(node, said, slopes)
         if self.has_numbers:
             return
         out.label = 0
@@ -134,7 +139,7 @@ cdef class ExtraTree(Tree):
                 out.label = label
 
     cdef void _say(self, int32_t node, double* said, double* slopes) noexcept nogil:
-        """What a node says, and its slopes by the logarithm of the strength."""
+        """What a node says, and its slopes by the logarithm of the strength, unless NULL."""
         if self.has_numbers:
             said[0] = self.nodes.mean(node, self.strength.value, slopes)
         else:
@@ -144,6 +149,7 @@ cdef class ExtraTree(Tree):
                    Prediction* out) except -1 nogil:
         cdef int32_t node = self._leaf_of(row, scratch)
         cdef double* said = scratch.shares
+        cdef double* slopes = scratch.pooled if self.strength.is_learned else NULL
         try:
             if self.owns_window:
                 self.window.most = bytes_allowed() // 2
@@ -154,12 +160,12 @@ cdef class ExtraTree(Tree):
         if self.owns_window:
             self.allow(bytes_of_each(left_of(bytes_allowed(), self.window.n_bytes()), 1, 1), True)
         if out != NULL:
-            self._answer(node, scratch, out)
+            self._answer(node, scratch, slopes, out)
             said = out.shares if out.shares != NULL else said
         elif self.owns_window and self.strength.is_learned:
-            self._say(node, said, scratch.pooled)
+            self._say(node, said, slopes)
         if self.owns_window and self.strength.is_learned:
-            self.strength.learn(example, said, scratch.pooled, self.context.n_labels)
+            self.strength.learn(example, said, slopes, self.context.n_labels)
         scratch.memo_serial = 0
         return self._grow(self._count(self.nodes, node, self.window.size - 1))
 
@@ -306,13 +312,13 @@ cdef class ExtraTree(Tree):
 
     def said(self, int32_t node):
         """What a node says: the probabilities of all labels, or a number."""
-        cdef double[:, ::1] said
+        cdef double[::1] said
         if not 0 <= node < self.nodes.size:
             raise IndexError("no such node")
-        out = np.zeros((2, self.context.n_labels + 1))
+        out = np.zeros(self.context.n_labels + 1)
         said = out
-        self._say(node, &said[0, 0], &said[1, 0])
-        return said[0, 0] if self.has_numbers else out[0, :self.context.n_labels]
+        self._say(node, &said[0], NULL)
+        return said[0] if self.has_numbers else out[:self.context.n_labels]
 
     def members(self, int32_t node):
         """The columns of the categories in the set of a node, and whether rows without any are."""
