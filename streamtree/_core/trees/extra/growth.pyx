@@ -143,7 +143,7 @@ cdef class Growth:
         # fields and lists change from row to row
         self.search.measure()
         self.n_wanted = <int32_t> ceil(factor * sqrt(
-            self.search.width + (self.listed_columns - 1) * self.search.n_listed
+            self.window.n_fields + self.listed_columns * self.search.n_listed
         ))
         # the rows that are left when the limit is reached are looked at once more
         self.credit += self._pace() * (self.limit() // max(self.n, 1) + 8) - spent_elsewhere

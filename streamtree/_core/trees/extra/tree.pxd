@@ -1,6 +1,6 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
+from streamtree._core.stream.row cimport Prediction, Row, Scratch
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport Growth
 from streamtree._core.trees.extra.nodes cimport ExtraNodes
@@ -25,7 +25,6 @@ cdef class ExtraTree(Tree):
     cdef void allow(self, size_t most, bint may_begin) noexcept nogil
     cdef bint is_due(self) noexcept nogil
     cdef int32_t _leaf_of(self, const Row* row, Scratch* scratch) noexcept nogil
-    cdef double* _slopes(self, Scratch* scratch) noexcept nogil
     cdef void _answer(self, int32_t node, Scratch* scratch, double* slopes,
                       Prediction* out) noexcept nogil
     cdef void _say(self, int32_t node, double* said, double* slopes) noexcept nogil

@@ -114,16 +114,16 @@ cdef class ExtraTree(Tree):
         return scratch.memo_node
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
-        self._answer(self._leaf_of(row, scratch), scratch, self._slopes(scratch), out)
+        # for an ensemble that learns the strength
+        cdef bint is_judged = self.strength.is_learned and not self.owns_window
+        self._answer(
+            self._leaf_of(row, scratch), scratch, scratch.pooled if is_judged else NULL, out
+        )
 
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
         node = self.nodes.descend(node, row, self.context.groups)
-        self._answer(node, scratch, self._slopes(scratch), out)
-
-    cdef double* _slopes(self, Scratch* scratch) noexcept nogil:
-        """Where an ensemble that learns the strength looks for slopes; NULL if there is none."""
-        return scratch.pooled if self.strength.is_learned and not self.owns_window else NULL
+        self._answer(node, scratch, NULL, out)
 
     cdef void _answer(self, int32_t node, Scratch* scratch, double* slopes,
                       Prediction* out) noexcept nogil:
