@@ -186,23 +186,36 @@ class ReferenceExtraTree:
         if not node.parent:
             return node.mean, 0.0
         weight = float(node.weight)
-        return self.drawn(weight, weight * node.mean, self.mean_of(node.parent))
+        return self.drawn(weight, weight * node.mean, self.mean_of(node.parent), 1.0)
 
     def shares_of(self, node):
         """The same of probabilities."""
         above = np.full(self.n_labels, 1.0 / max(self.n_labels, 1)), np.zeros(self.n_labels)
         if node.parent:
             above = self.shares_of(node.parent)
+        counts = self.counts_of(node)
+        surprise = 0.0
+        if self.strength.is_learned and node.parent and node.counts:
+            # the most frequent label against what the node above lets expect
+            before, most = self.counts_of(node.parent), max(node.counts, key=node.counts.get)
+            expected = (before[most] + 0.5) / (before.sum() + 1)
+            excess = max(counts[most] / counts.sum() - expected, 0)
+            surprise = counts.sum() * excess**2 / (expected * (1 - expected))
+        return self.drawn(counts.sum(), counts, above, 1 / max(1, surprise))
+
+    def counts_of(self, node):
         counts = np.zeros(self.n_labels)
         for label, count in node.counts.items():
             counts[label] = count
-        return self.drawn(counts.sum(), counts, above)
+        return counts
 
-    def drawn(self, weight, own, above):
+    def drawn(self, weight, own, above, part):
+        """`part` of the strength draws."""
         said, derivative = above
-        total = weight + self.strength.value
-        found = (own + self.strength.value * said) / total
-        return found, (said + self.strength.value * derivative - found) / total
+        strength = part * self.strength.value
+        total = weight + strength
+        found = (own + strength * said) / total
+        return found, (part * (said - found) + strength * derivative) / total
 
     def learn_strength(self, leaf, target, weight):
         """From what the leaf says of an example before it is counted."""

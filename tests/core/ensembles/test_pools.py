@@ -449,7 +449,7 @@ def test_trees_over_one_window_learn_the_strength_of_shrinking_for_their_mean(ha
     rows, targets = number_stream(95)
     if not has_numbers:
         seen = {}
-        labels = np.digitize(targets, [-3.0, 0.0, 3.0]).tolist()
+        labels = np.digitize(targets, [-1.0, 1.0]).tolist()
         targets = [seen.setdefault(label, len(seen)) for label in labels]
     order = sorted(rows[0], key=lambda name: splitmix64(name_hash(name)) % 2**32)
     # before any tree is grown from the window, for what these draw then differs

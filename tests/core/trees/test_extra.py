@@ -357,11 +357,34 @@ def test_noise_is_answered_with_the_frequencies():
     # once it is known; the window knows shares to about .015, and the strength may come and go
     later = said[4000:, int(y[0] == 0)]
     assert np.abs(later - 0.3).mean() < 0.04
-    # where there is something to be learned, it is followed
+    assert model._core.tree.shrinkage > 100.0
+
+
+@pytest.mark.parametrize("seed", range(4, 8))
+def test_where_there_is_something_to_be_learned_it_is_followed(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(4000, 4))
     labels = (X[:, 0] * X[:, 1] > 0).astype(int)
-    weak = ExtraTreeClassifier(window=1000)
-    weak.learn_many(X, labels.tolist())
-    assert weak._core.tree.shrinkage < 5.0 < 100.0 < model._core.tree.shrinkage
+
+    def squared_error(shrinkage):
+        model = ExtraTreeClassifier(window=1000, shrinkage=shrinkage)
+        said = np.asarray(model.test_then_learn_many(X, labels.tolist(), proba=True))
+        return np.square(said[1000:, 0] - (labels == labels[0])[1000:]).mean()
+
+    assert squared_error(None) < 0.97 * min(map(squared_error, (0.3, 1.0, 3.0, 10.0, 30.0)))
+
+
+def test_a_rare_label_is_said_where_it_is_frequent():
+    rng = np.random.default_rng(0)
+    X = rng.random((12_000, 4))
+    # one of the three labels is a coin's, which asks for strong shrinkage
+    y = (rng.random(12_000) < 0.4).astype(int)
+    y[(X[:, 0] < 0.1) & (X[:, 1] < 0.1)] = 2
+    model = ExtraTreeClassifier(window=5000)
+    said = np.asarray(model.test_then_learn_many(X, y.tolist()))
+    is_rare = y[6000:] == 2
+    assert 40 < is_rare.sum() < 80
+    assert (said[6000:][is_rare] == 2).mean() > 0.5
 
 
 def test_a_shrinkage_that_is_given_stays():

@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from streamtree._core.splits.bounds cimport Bound, is_above, is_in_set
 from streamtree._core.store.pool cimport Pool, room_for
 from streamtree._core.stream.row cimport Row
+from streamtree._core.trees.extra.strength cimport Strength
 
 cdef enum:
     MOST_KEPT = 16      # rows of a leaf whose numbers are kept
@@ -76,8 +77,10 @@ cdef class ExtraNodes:
     cdef void drop_kept(self, int32_t node) noexcept nogil
     cdef int clear(self) except -1 nogil
     cdef void swap(self, ExtraNodes other) noexcept nogil
-    cdef void shares(self, int32_t node, double strength, int32_t n_labels, double* out,
+    cdef void shares(self, int32_t node, Strength strength, int32_t n_labels, double* out,
                      double* slopes) noexcept nogil
+    cdef double _surprise(self, int32_t label, double weight, double total,
+                          int32_t parent) noexcept nogil
     cdef double mean(self, int32_t node, double strength, double* slope) noexcept nogil
     cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self)

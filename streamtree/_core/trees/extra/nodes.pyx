@@ -244,7 +244,7 @@ cdef class ExtraNodes:
 
     # --------------------------------------------------------------------- what they say
 
-    cdef void shares(self, int32_t node, double strength, int32_t n_labels, double* out,
+    cdef void shares(self, int32_t node, Strength strength, int32_t n_labels, double* out,
                      double* slopes) noexcept nogil:
         """The probabilities of a node, shrunk towards those of the node above, and so on.
 
@@ -254,8 +254,8 @@ cdef class ExtraNodes:
         cdef const int32_t* labels
         cdef const float* weights
         # what is still to come counts `part`, which grows by `growth` of itself
-        cdef double part = 1.0, growth = 0.0, total
-        cdef int32_t i
+        cdef double part = 1.0, growth = 0.0, total, drawn
+        cdef int32_t i, most
         for i in range(n_labels):
             out[i] = 0.0
         for i in range(n_labels if slopes != NULL else 0):
@@ -264,20 +264,43 @@ cdef class ExtraNodes:
             here = &self.nodes[node]
             labels, weights = self.labels_of(node), self.weights_of(node)
             # not `weight`, which was rounded otherwise
-            total = strength
+            total, most = 0.0, 0
             for i in range(here.n_labels):
                 total += weights[i]
+                if weights[i] > weights[most]:
+                    most = i
+            drawn = strength.value
+            if strength.is_learned and here.n_labels and here.parent >= 0:
+                # a label that is here far more often than above is no chance
+                drawn /= max(1.0, self._surprise(labels[most], weights[most], total, here.parent))
+            total += drawn
             for i in range(here.n_labels):
                 out[labels[i]] += part / total * weights[i]
             for i in range(here.n_labels if slopes != NULL else 0):
-                slopes[labels[i]] += part / total * weights[i] * (growth - strength / total)
-            part *= strength / total
-            growth += 1.0 - strength / total
+                slopes[labels[i]] += part / total * weights[i] * (growth - drawn / total)
+            part *= drawn / total
+            growth += 1.0 - drawn / total
             node = here.parent
         for i in range(n_labels):
             out[i] += part / n_labels
         for i in range(n_labels if slopes != NULL else 0):
             slopes[i] += part / n_labels * growth
+
+    cdef double _surprise(self, int32_t label, double weight, double total,
+                          int32_t parent) noexcept nogil:
+        """That a label weighs so much of a total: how many standard deviations it is above what
+        the node above lets expect, squared; 0 below."""
+        cdef const int32_t* labels = self.labels_of(parent)
+        cdef const float* weights = self.weights_of(parent)
+        cdef double expected = 0.5, whole = 1.0, excess
+        cdef int32_t i
+        for i in range(self.nodes[parent].n_labels):
+            whole += weights[i]
+            if labels[i] == label:
+                expected += weights[i]
+        expected /= whole
+        excess = weight / total - expected
+        return total * excess * excess / (expected * (1.0 - expected)) if excess > 0.0 else 0.0
 
     cdef double mean(self, int32_t node, double strength, double* slope) noexcept nogil:
         """The mean of a node, shrunk towards that of the node above, and so on.

@@ -143,7 +143,7 @@ cdef class ExtraTree(Tree):
         if self.has_numbers:
             said[0] = self.nodes.mean(node, self.strength.value, slopes)
         else:
-            self.nodes.shares(node, self.strength.value, self.context.n_labels, said, slopes)
+            self.nodes.shares(node, self.strength, self.context.n_labels, said, slopes)
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
