@@ -153,10 +153,11 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
         At least 100: the number of rows from which the tree is grown. Fewer follow changes faster.
     shrinkage
         From 0.01 to 1e6: the weight of what the node above predicts in what a node predicts,
-        counted in examples. None: it is learned, from 1 on, and stays between 0.01 and 1000. Where
-        other labels are hard to tell, a tree alone then hardly ever predicts one of few examples:
-        with 1.0 it does so more often, and is right less often. It may be set later; None then
-        goes on with what was learned.
+        counted in examples. None: it is learned, from 1 on, and stays between 0.01 and 1000; where
+        the most frequent label of a node is there z > 1 standard deviations more frequent than
+        above, it is divided by z^2. Where other labels are hard to tell, a tree alone then misses
+        many examples of a label that few have: with 1.0 it finds more of them, and is right less
+        often. It may be set later; None then goes on with what was learned.
     max_bytes
         At least 262,144, or None for no bound: the memory that all that was learned may take, the
         window included. Where it does not suffice, nodes with few rows are not split, and then the

@@ -3,8 +3,9 @@
 The squared error of the shares of labels, or of a number, is a smooth function of the strength. Its
 logarithm follows the slope of that over a fading sum of squared slopes: least squares (Gauss 1809),
 a row at a time. Trees whose mean is what is said share one, for the mean of many trees needs less
-of it than each of them alone. The log loss of labels would do as well for many trees; of one it
-asks for so much that fewer labels are right, and it is rows that nobody expected that ask for it.
+of it than each of them alone. Where a label stands out less of it is used, see `ExtraNodes.shares`.
+The log loss of labels would do as well for many trees; of one it asks for so much that fewer labels
+are right, and it is rows that nobody expected that ask for it.
 """
 
 cimport cython
