@@ -172,8 +172,8 @@ cdef class Learner:
     """What learners of labels and of numbers share.
 
     `max_bytes` bounds all that was learned; None: nothing does. A part of it is for names, another
-    for labels, the rest for the tree. So whether there is room for a name does not depend on how
-    large the tree is when its batch begins.
+    for labels if there are any, the rest for the tree. So whether there is room for a name does not
+    depend on how large the tree is when its batch begins.
 
     `n_jobs` threads, that of the call among them, learn or predict the rows of a batch of arrays.
     What comes of it are the very bits of one thread. Only ensembles have something to share out
@@ -204,7 +204,11 @@ cdef class Learner:
     cdef object _tree_bytes(self):
         """What the tree may take; None: there is no bound."""
         cdef object most = self._max_bytes
-        return None if most is None else most - most // NAMES_PART - most // LABELS_PART
+        return None if most is None else most - most // NAMES_PART - self._label_bytes()
+
+    cdef object _label_bytes(self):
+        """What labels may take, where there is a bound."""
+        return self._max_bytes // LABELS_PART if isinstance(self, Classifier) else 0
 
     cdef int _set_bound(self) except -1:
         cdef object most = self._max_bytes, left = self._tree_bytes()
@@ -214,7 +218,7 @@ cdef class Learner:
             return self.intake.bound(None, None, None, None)
         # in the tree, labels may take half
         self.intake.bound(
-            most // NAMES_PART, most // LABELS_PART, left // 2 // max(self.tree.label_bytes, 1),
+            most // NAMES_PART, self._label_bytes(), left // 2 // max(self.tree.label_bytes, 1),
             self.tree.labels_at_once(left),
         )
         return 0

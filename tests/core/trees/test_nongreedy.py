@@ -1225,7 +1225,7 @@ def test_rows_of_weight_zero_are_not_there(task, form):
 @pytest.mark.filterwarnings("ignore:.* ha(s|ve) (had|come)")
 def test_rare_columns_take_no_room_from_the_warm_up_and_from_splits():
     rng = np.random.default_rng(0)
-    model = NonGreedyTreeRegressor(max_bytes=1_000_000)
+    model = NonGreedyTreeRegressor(max_bytes=840_000)
     for i, row in enumerate(rng.normal(size=(4000, 6)).tolist()):
         x = dict(zip("abcdef", row, strict=True))
         model.learn_one(x | {f"column {i}": 1.0}, row[0] * row[1] + row[2])
