@@ -271,7 +271,7 @@ cdef class ExtraNodes:
                     most = i
             drawn = strength.value
             if strength.is_learned and here.n_labels and here.parent >= 0:
-                # a label that is here far more often than above is no chance
+                # that a label is far more frequent here than above is no chance
                 drawn /= max(1.0, self._surprise(labels[most], weights[most], total, here.parent))
             total += drawn
             for i in range(here.n_labels):
