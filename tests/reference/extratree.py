@@ -193,21 +193,18 @@ class ReferenceExtraTree:
         above = np.full(self.n_labels, 1.0 / max(self.n_labels, 1)), np.zeros(self.n_labels)
         if node.parent:
             above = self.shares_of(node.parent)
-        counts = self.counts_of(node)
-        surprise = 0.0
-        if self.strength.is_learned and node.parent and node.counts:
-            # the most frequent label against what the node above lets expect
-            before, most = self.counts_of(node.parent), max(node.counts, key=node.counts.get)
-            expected = (before[most] + 0.5) / (before.sum() + 1)
-            excess = max(counts[most] / counts.sum() - expected, 0)
-            surprise = counts.sum() * excess**2 / (expected * (1 - expected))
-        return self.drawn(counts.sum(), counts, above, 1 / max(1, surprise))
-
-    def counts_of(self, node):
         counts = np.zeros(self.n_labels)
         for label, count in node.counts.items():
             counts[label] = count
-        return counts
+        surprise = 0.0
+        if self.strength.is_learned and node.parent and node.counts:
+            # the most frequent label against what the node above lets expect
+            most = max(node.counts, key=node.counts.get)
+            before = float(node.parent.counts.get(most, 0))
+            expected = (before + 0.5) / (float(node.parent.weight) + 1)
+            excess = max(counts[most] / counts.sum() - expected, 0)
+            surprise = counts.sum() * excess**2 / (expected * (1 - expected))
+        return self.drawn(counts.sum(), counts, above, 1 / max(1, surprise))
 
     def drawn(self, weight, own, above, part):
         """`part` of the strength draws."""

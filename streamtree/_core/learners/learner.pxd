@@ -47,7 +47,7 @@ cdef class Learner:
     cdef object predict_dict(self, x)
     cdef int _bind(self, Intake intake) except -1
     cdef object _tree_bytes(self)
-    cdef object _label_bytes(self)
+    cdef object _bytes_for_labels(self)
     cdef int _set_bound(self) except -1
     cdef int begin_learning(self) except -1
     cdef void end_learning(self) noexcept

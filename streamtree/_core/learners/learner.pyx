@@ -204,9 +204,9 @@ cdef class Learner:
     cdef object _tree_bytes(self):
         """What the tree may take; None: there is no bound."""
         cdef object most = self._max_bytes
-        return None if most is None else most - most // NAMES_PART - self._label_bytes()
+        return None if most is None else most - most // NAMES_PART - self._bytes_for_labels()
 
-    cdef object _label_bytes(self):
+    cdef object _bytes_for_labels(self):
         """What labels may take, where there is a bound."""
         return self._max_bytes // LABELS_PART if isinstance(self, Classifier) else 0
 
@@ -218,7 +218,7 @@ cdef class Learner:
             return self.intake.bound(None, None, None, None)
         # in the tree, labels may take half
         self.intake.bound(
-            most // NAMES_PART, self._label_bytes(), left // 2 // max(self.tree.label_bytes, 1),
+            most // NAMES_PART, self._bytes_for_labels(), left // 2 // max(self.tree.label_bytes, 1),
             self.tree.labels_at_once(left),
         )
         return 0

@@ -291,14 +291,13 @@ cdef class ExtraNodes:
         """That a label weighs so much of a total: how many standard deviations it is above what
         the node above lets expect, squared; 0 below."""
         cdef const int32_t* labels = self.labels_of(parent)
-        cdef const float* weights = self.weights_of(parent)
-        cdef double expected = 0.5, whole = 1.0, excess
+        cdef double expected = 0.5, excess
         cdef int32_t i
         for i in range(self.nodes[parent].n_labels):
-            whole += weights[i]
             if labels[i] == label:
-                expected += weights[i]
-        expected /= whole
+                expected += self.weights_of(parent)[i]
+                break
+        expected /= 1.0 + self.nodes[parent].weight
         excess = weight / total - expected
         return total * excess * excess / (expected * (1.0 - expected)) if excess > 0.0 else 0.0
 
