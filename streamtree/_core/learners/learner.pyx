@@ -218,8 +218,8 @@ cdef class Learner:
             return self.intake.bound(None, None, None, None)
         # in the tree, labels may take half
         self.intake.bound(
-            most // NAMES_PART, self._bytes_for_labels(), left // 2 // max(self.tree.label_bytes, 1),
-            self.tree.labels_at_once(left),
+            most // NAMES_PART, self._bytes_for_labels(),
+            left // 2 // max(self.tree.label_bytes, 1), self.tree.labels_at_once(left),
         )
         return 0
 
