@@ -81,7 +81,11 @@ def trees(n: int, numbers: bool = False, max_bytes: int | None = None, seed: int
     ]
     tree = ExtraTrees(members, window=window, strength=strength, has_numbers=numbers)
     model: Any = ExtraTreeRegressor() if numbers else ExtraTreeClassifier()
-    model._core = (Regressor if numbers else Classifier)(tree, max_bytes=max_bytes)
+    # as in a forest, nothing is shrunk but the trees
+    model._core = (
+        Regressor(tree, shrinks=False, max_bytes=max_bytes) if numbers
+        else Classifier(tree, max_bytes=max_bytes)
+    )
     return model
 
 

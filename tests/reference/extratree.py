@@ -16,8 +16,8 @@ from streamtree._core.stream.features import Category
 MASK = 2**64 - 1
 LARGEST = np.finfo(np.float32).max
 MOST_KEPT = 16
-FIRST_GROWTH = 100
-HASTE, MOST_LEVELS, STEP, DRAWS, CHUNK, COUNT, DIVIDE = 10, 40, 64, 4, 512, 4, 3
+FIRST_GROWTH = 40
+HASTE, MOST_LEVELS, STEP, DRAWS, CHUNK, COUNT, DIVIDE = 5, 40, 64, 4, 512, 4, 3
 REPLAYED, SEARCH = 8, 3
 ROWS_BETWEEN = 4
 MEMORY, DAMPING, LEAST_STRENGTH, MOST_STRENGTH, MOST_REPEATS = 500, 5, 0.01, 1000.0, 10
@@ -325,7 +325,7 @@ class Growth:
         self.due = next(self.steps)
 
     def n_candidates(self):
-        return math.ceil((6 if self.tree.numbers else 4) * math.sqrt(len(self.tree.rows[0])))
+        return math.ceil((12 if self.tree.numbers else 8) * math.sqrt(len(self.tree.rows[0])))
 
     def limit(self):
         return MOST_LEVELS * 2 * self.n_candidates() * self.n

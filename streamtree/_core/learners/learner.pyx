@@ -924,10 +924,12 @@ cdef class Regressor(Learner):
             self.intake.context.target_scales = &self._scales[0]
         return 0
 
-    def configure(self, *, max_bytes=None, **settings):
-        """Set what may change while the tree learns."""
+    def configure(self, *, max_bytes=None, shrinks=None, **settings):
+        """Set what may change while the tree learns; None: `shrinks` stays as it is."""
         Learner.configure(self, max_bytes=max_bytes, **settings)
         self._settings = settings
+        if shrinks is not None:
+            self.shrinks = shrinks
 
     cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
                    Prediction* out) except -1 nogil:

@@ -420,13 +420,14 @@ def trees(n, has_numbers=False, strength=1.0, window=200):
 
 
 def test_trees_over_one_window_say_what_trees_with_windows_of_their_own_say():
-    shared = Classifier(trees(4))
+    # five of them never grow more than two at a time, so that none waits for others
+    shared = Classifier(trees(5))
     alone = [
         Classifier(ExtraTree(
             has_numbers=False, seed=i, strength=1.0, stagger=stagger, window_length=200,
             is_member=True,
         ))
-        for i, stagger in enumerate([0.0, 0.5, 0.5, 0.0])
+        for i, stagger in enumerate([0.0, 0.4, 0.8, 0.4, 0.0])
     ]
     for x, y in zip(*changing_rows(500, 3), strict=True):
         for core in [shared, *alone]:
@@ -446,13 +447,17 @@ def test_trees_over_one_window_learn_the_strength_of_shrinking_for_their_mean(ha
     core = (Regressor if has_numbers else Classifier)(trees(3, has_numbers, strength=None))
     shared, n = Strength(None), 0
     alone = [ReferenceExtraTree(numbers=has_numbers, strength=shared, seed=i) for i in range(3)]
+    # none is grown from the window, for what these draw then differs
+    state = core.snapshot()
+    for i, tree in enumerate(alone):
+        tree.next_growth = state["tree"]["members"][str(i)]["next_growth"] = 1000
+    core.restore(state)
     rows, targets = number_stream(95)
     if not has_numbers:
         seen = {}
         labels = np.digitize(targets, [-1.0, 1.0]).tolist()
         targets = [seen.setdefault(label, len(seen)) for label in labels]
     order = sorted(rows[0], key=lambda name: splitmix64(name_hash(name)) % 2**32)
-    # before any tree is grown from the window, for what these draw then differs
     for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
         cells = [np.float32(x[name]) for name in order]
         said, slopes = np.mean([tree.said_of(tree.leaf(cells)) for tree in alone], axis=0)

@@ -66,6 +66,7 @@ cdef class Growth:
     cdef Window window
     cdef ExtraNodes shadow
     cdef SplitSearch search
+    cdef bint is_member         # of an ensemble
     cdef int haste              # done within about one part of so many of the rows, if few
     cdef int listed_columns     # as how many columns a value in a list counts for candidates
     cdef int phase

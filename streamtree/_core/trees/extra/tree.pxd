@@ -33,6 +33,7 @@ cdef class ExtraTree(Tree):
     cdef int _split(self, ExtraNodes nodes, int32_t leaf, int32_t* slots) except -1 nogil
     cdef int _begin_with(self, ExtraNodes nodes, int32_t leaf, int32_t slot) except -1 nogil
     cdef int _grow(self, int64_t spent) except -1 nogil
+    cdef int _quarters(self) noexcept nogil
     cdef int drop_lost(self) except -1 nogil
     cdef int _replay(self) except -1 nogil
     cdef int32_t _descend_in_window(self, ExtraNodes nodes, int32_t slot) noexcept nogil
