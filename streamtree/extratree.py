@@ -139,11 +139,10 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
     does not wait until a split is significant: an extremely randomised tree is grown from a window
     of the most recent rows, until every leaf has one label, and again whenever the number of rows
     has grown by half, at the latest every half window (as members of a forest every three quarters
-    of one).
-    That is also how it follows a stream that changes. In between a leaf splits as soon as rows of
-    several labels are found in it. A node predicts by its counts, drawn to what the node above
-    predicts: how strongly is learned from the squared errors of what was predicted so far, so that
-    leaves say little over noise.
+    of one). That is also how it follows a stream that changes. In between a leaf splits as soon as
+    rows of several labels are found in it. A node predicts by its counts, drawn to what the node
+    above predicts: how strongly is learned from the squared errors of what was predicted so far, so
+    that leaves say little over noise.
 
     Growing goes on in the background, a bounded number of steps for every row, so that no call
     takes much longer than others.
