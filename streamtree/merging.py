@@ -364,13 +364,14 @@ def _merged_tree(
     )
     is_classifier = "labels" in base
     visits = np.array([tree["nodes"]["visits"] for tree in trees])
-    leaves, knows = _merged_outputs(
-        trees, shares, visits, outputs[1:], len(totals), is_classifier
-    )
+    # leaves of classes have logits, all else has means of what came there
+    has_logits = is_classifier & (first["links"]["left"] < 0)
+    said, knows = _merged_outputs(trees, shares, visits, outputs[1:], len(totals), has_logits)
     nodes["n_outputs"] = np.where(knows, len(totals), 0)
     nodes["visits"] = shares @ visits
     if is_classifier:
-        nodes["log_sum"][knows] = np.logaddexp.reduce(leaves[knows, :, 0], axis=1)
+        taught = knows & has_logits
+        nodes["log_sum"][taught] = np.logaddexp.reduce(said[taught, :, 0], axis=1)
     has_moving = any(len(tree["moving_outputs"]) for tree in trees)
     n_learned = start["n_learned"]
     return {
@@ -380,8 +381,8 @@ def _merged_tree(
         # velocities begin anew
         "moving": _no_tables(first["moving"], len(nodes)),
         "held": _no_tables(first["held"], len(nodes)),
-        "outputs": leaves[knows].ravel(),
-        "moving_outputs": np.zeros(leaves[knows].size if has_moving else 0),
+        "outputs": said[knows].ravel(),
+        "moving_outputs": np.zeros(said[knows].size if has_moving else 0),
         "totals": totals,
         "total": float(start["total"] + sum(tree["total"] - start["total"] for tree in trees)),
         "n_learned": n_learned + sum(tree["n_learned"] - n_learned for tree in trees),
@@ -426,17 +427,16 @@ def _merged_tables(
 
 def _merged_outputs(
     trees: list[State], shares: Array, visits: Array, places: list[Array], n: int,
-    is_classifier: bool,
+    has_logits: Array,
 ) -> tuple[Array, Array]:
     """The outputs of all nodes with pairs of value and squares, and which nodes have any.
 
     Shape (n_nodes, n, 2): a class that a leaf never met has output 0.
     """
     weights = np.repeat(shares[:, None], visits.shape[1], axis=1)
-    if not is_classifier:
-        # means of targets count as much as the examples in them
-        total = visits.sum(axis=0)
-        np.divide(visits, total, out=weights, where=total > 0)
+    # means count as much as the examples in them
+    total = visits.sum(axis=0)
+    np.divide(visits, total, out=weights, where=(total > 0) & ~has_logits)
     merged = np.zeros((visits.shape[1], n, 2))
     knows = np.zeros(len(merged), dtype=bool)
     for tree, weight, place in zip(trees, weights, places, strict=True):

@@ -21,8 +21,8 @@ from reference.shrinkage import Shrinkage
 BIAS = "the constant feature"
 SCORE_LIMIT = 1e9
 NORM_OFFSET = 4.0  # of the step size, by "stream"
-MEAN_DECAY = 0.997  # of a leaf's mean, an example
-GUESS_WEIGHT = 10.0
+MEAN_DECAY = 0.997  # of what a node has seen, an example
+LEAST_PART = 1e-4  # of what is said that the nodes above are asked for
 GUESS_SPREAD = 0.4 / 1.702
 FIRST_BUILD = 32
 GROWTH = 4
@@ -34,7 +34,7 @@ SMALLEST_GAIN = 1e-9
 class Node:
     """A split or a leaf; a leaf has no children."""
 
-    def __init__(self, number, parent=None, place=0.5):
+    def __init__(self, number, parent=None):
         self.number = number
         self.parent = parent
         self.left = None
@@ -44,13 +44,12 @@ class Node:
         self.squares = {BIAS: 0.0}
         self.velocity = {}
         self.pending = {}
-        # of a leaf, by class or target
+        # of a leaf logits, by class; or means, by target; of another node means of both
         self.outputs = np.zeros(0)
         self.output_squares = np.zeros(0)
         self.output_velocity = np.zeros(0)
         self.output_pending = np.zeros(0)
         self.visits = 0.0
-        self.place = place
 
     @property
     def is_leaf(self):
@@ -92,7 +91,7 @@ class ReferenceNonGreedyTree:
     def __init__(
         self, task, depth, max_norm, learning_rate, objective, fear, forgetting, inference, start,
         warm_up, momentum, batch_size, hold, algorithm, max_bytes=None,
-        nominal_attributes=None,
+        nominal_attributes=None, shrinkage=5.0,
     ):
         self.task = task
         self.depth = depth
@@ -107,6 +106,8 @@ class ReferenceNonGreedyTree:
         self.batch_size = batch_size
         self.hold = hold
         self.is_paper = algorithm == "paper"
+        self.strength = 0.0 if self.is_paper else shrinkage
+        self.spreads = start == "zeros" and task != "classes" and not self.is_paper
         self.scaler = RunningScaler(enabled=not self.is_paper)
         self.names = [0] if task == "number" else []  # of the classes or targets
         self.class_weights = np.zeros(0)
@@ -182,12 +183,12 @@ class ReferenceNonGreedyTree:
         if not self.hopes:
             hope = self.held_leaf(row) if self.hold else home
         slopes = self.slopes(fear, hope, row, w)
+        if not self.is_paper:
+            self.count_in(home, target, w)
         if self.learns_classes or self.is_paper:
             self.teach(fear, target, w)
             if self.hopes and hope is not fear:
                 self.teach(hope, target, w)
-        else:
-            self.average(home, target, w)
         for split, slope in slopes.items():
             self.move(split, row, slope)
         self.in_batch += 1
@@ -344,7 +345,8 @@ class ReferenceNonGreedyTree:
     def teach(self, leaf, target, w):
         """One gradient step of the outputs on the loss."""
         self.opened(leaf)
-        leaf.visits += w
+        if self.is_paper:
+            leaf.visits += w
         if self.learns_classes:
             gradient = w * np.exp(leaf.outputs - log_sum_exp(leaf.outputs))
             gradient[target] -= w
@@ -364,11 +366,14 @@ class ReferenceNonGreedyTree:
             leaf.output_squares = leaf.output_squares + gradient**2
             leaf.outputs = leaf.outputs - direction / np.sqrt(leaf.output_squares + 1e-12)
 
-    def average(self, leaf, target, w):
-        """The mean of the targets, in which old ones fade."""
-        self.opened(leaf)
-        leaf.visits = MEAN_DECAY * leaf.visits + w
-        leaf.outputs = leaf.outputs + w / leaf.visits * (target - leaf.outputs)
+    def count_in(self, leaf, target, w):
+        """Into the means of a leaf and the nodes above, in which old ones fade."""
+        came = np.arange(len(self.names)) == target if self.learns_classes else target
+        for node in leaf.path:
+            node.visits = MEAN_DECAY * node.visits + w
+            if node is not leaf or not self.learns_classes:
+                self.opened(node)
+                node.outputs = node.outputs + w / node.visits * (came - node.outputs)
 
     def moments(self):
         """Mean and standard deviation of every target so far."""
@@ -380,14 +385,26 @@ class ReferenceNonGreedyTree:
         return pivot + mean, np.sqrt(variance)
 
     def prediction(self, leaf):
-        """The numbers of a leaf; by "stream" shrunk to its guess, one of guesses that spread."""
-        if self.is_paper:
-            return self.logits(leaf)
-        spread = GUESS_SPREAD * math.log(leaf.place / (1.0 - leaf.place))
-        guess = self.mean + spread * self.deviation
-        if leaf.visits == 0.0:
-            return guess
-        return (leaf.visits * leaf.outputs + GUESS_WEIGHT * guess) / (leaf.visits + GUESS_WEIGHT)
+        """The shares or numbers of a leaf, drawn to what the nodes above have seen."""
+        if self.learns_classes:
+            said = self.class_weights / self.class_weights.sum()
+        else:
+            said = np.zeros(len(self.names)) if self.is_paper else self.mean
+        drawn_to = leaf.path[::-1]
+        if self.spreads:
+            # from the left to the right of the tree
+            place = 0.5 + sum(side * 0.25 / 2**i for i, side in enumerate(leaf.sides().values()))
+            said = said + GUESS_SPREAD * math.log(place / (1.0 - place)) * self.deviation
+            drawn_to = [leaf]
+        total, rest = 0.0, 1.0
+        for node in drawn_to:
+            if rest > LEAST_PART and node.visits > 0.0:
+                own = self.logits(node)
+                if self.learns_classes and node is leaf:
+                    own = np.exp(own - log_sum_exp(own))
+                kept = self.strength / (node.visits + self.strength)
+                total, rest = total + rest * (1.0 - kept) * own, rest * kept
+        return total + rest * said
 
     def judge(self, x, target, w):
         """See how far the tree is right, before it learns a row."""
@@ -406,11 +423,7 @@ class ReferenceNonGreedyTree:
         leaf = self.home_of(x)
         if not self.names:
             return {}
-        if len(leaf.outputs) == 0:
-            shares = self.class_weights / self.class_weights.sum()
-        else:
-            shares = np.exp(self.logits(leaf) - log_sum_exp(self.logits(leaf)))
-        return dict(zip(self.names, shares.tolist(), strict=True))
+        return dict(zip(self.names, self.prediction(leaf).tolist(), strict=True))
 
     def predict_one(self, x):
         if self.learns_classes:
@@ -430,9 +443,8 @@ class ReferenceNonGreedyTree:
 
     def split(self, leaf):
         """Two children; the left one takes over what the leaf has learned."""
-        width = 0.25 * 0.5 ** (len(leaf.path) - 1)
-        leaf.left = Node(len(self.nodes), leaf, leaf.place - width)
-        leaf.right = Node(len(self.nodes) + 1, leaf, leaf.place + width)
+        leaf.left = Node(len(self.nodes), leaf)
+        leaf.right = Node(len(self.nodes) + 1, leaf)
         self.nodes += [leaf.left, leaf.right]
         for part in ("outputs", "output_squares", "output_velocity", "output_pending", "visits"):
             setattr(leaf.left, part, getattr(leaf, part))
@@ -465,6 +477,11 @@ class ReferenceNonGreedyTree:
             for _ in range(REPLAYS):
                 for row, target, w in self.buffer:
                     self.step(row, target, w)
+            # of all that, every row counts once
+            for node in self.nodes:
+                node.visits = 0.0
+            for row, target, w in self.buffer:
+                self.count_in(self.leaf_of(row), target, w)
         if len(self.buffer) >= self.warm_up:
             self.warm_up, self.buffer = 0, []
         else:

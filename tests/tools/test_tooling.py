@@ -261,7 +261,6 @@ MOST_PARAMETERS = 7
 SETTINGS = "settings of the estimator, by name"
 LONG = {
     "trees/soft/tree.pyx:configure": (60, 9, SETTINGS),
-    "trees/oblique/tree.pyx:__cinit__": (60, 9, SETTINGS),
 }
 
 

@@ -12,6 +12,7 @@ from streamtree._core.trees.tree cimport Tree
 
 cdef enum:
     WIDTH = 2           # of every record: weight and squares, velocity and pending
+    MOST_DEPTH = 24
 
 
 cdef struct ObliqueNode:
@@ -24,8 +25,7 @@ cdef struct ObliqueNode:
     double held_bias        # the split as it was when the round of stable SGD began
     double held_scale
     int64_t held_round
-    double visits           # of a leaf: weight of the examples that taught it, decayed
-    double place            # of a leaf: from 0 (leftmost) to 1, in the middle of its share
+    double visits           # weight of the examples that taught it, decayed where it has means
     double log_sum          # ln of the sum of exp(output) over the first `n_outputs` classes
     int64_t n_outputs
 
@@ -35,9 +35,21 @@ cdef struct Node:
     Table weights           # column -> weight, sum of squared gradients
     Table moving            # column -> velocity, pending gradient
     Table held              # column -> weight when the round began
-    double* outputs         # of class or target i at 2 i, its sum of squared gradients at 2 i + 1
+    # Of class or target i at 2 i, its sum of squared gradients at 2 i + 1: of a leaf logits, or
+    # numbers; else means, of 0 and 1 for a class.
+    double* outputs
     double* moving_outputs  # velocity and pending gradient, likewise
     int64_t n_allocated
+
+
+cdef struct Voices:
+    # what a leaf and the nodes above it that have learned something count in what is said
+    int32_t n
+    int32_t nodes[MOST_DEPTH + 1]
+    double parts[MOST_DEPTH + 1]
+    double rest             # for what is said where nothing was learned
+    double guess            # by a leaf that says so by itself, in deviations from the mean
+    double log_total        # of the outputs of a leaf of classes
 
 
 cdef inline double split_score(const Node* node, const View* x, Scratch* scratch) noexcept nogil:
@@ -52,9 +64,11 @@ cdef class ObliqueNodes(Tree):
     cdef int32_t capacity
     cdef bint is_paper
     cdef bint is_regression
+    cdef bint spreads           # leaves of numbers begin with guesses that differ
     cdef int32_t depth
     cdef Py_ssize_t batch_size
     cdef double momentum
+    cdef double strength        # with which what a node says is drawn to the node above
     cdef int32_t n_outputs
     cdef Moments* totals        # of every target, or the weight of every class
     cdef int32_t n_totals
@@ -74,8 +88,11 @@ cdef class ObliqueNodes(Tree):
     cdef void count(self, const Example* example) noexcept nogil
     cdef double loss(self, int32_t leaf, const Example* example) noexcept nogil
     cdef double scaled_square(self, int32_t target, double difference) noexcept nogil
+    cdef void weigh(self, int32_t leaf, Voices* voices) noexcept nogil
+    cdef double blended(self, const Voices* voices, int32_t i) noexcept nogil
     cdef void answer(self, int32_t leaf, Prediction* out) noexcept nogil
-    cdef int average(self, int32_t leaf, const Example* example) except -1 nogil
+    cdef int count_in(self, int32_t leaf, const Example* example) except -1 nogil
+    cdef void count_anew(self) noexcept nogil
     cdef void sum_outputs(self, Node* node) noexcept nogil
     cdef tuple split(self, int32_t node)
     cdef int set_outputs(self, int32_t leaf, const double* sums) except -1
@@ -84,10 +101,9 @@ cdef class ObliqueNodes(Tree):
     cdef void _free_node(self, Node* node) noexcept nogil
     cdef void _clear(self, int32_t node) noexcept nogil
     cdef void _hand_down(self, int32_t node, int32_t child) noexcept nogil
-    cdef double _guess(self, int32_t leaf, int32_t target) noexcept nogil
+    cdef double _first_guess(self, int32_t leaf) noexcept nogil
+    cdef double _prior(self, int32_t i, double guess) noexcept nogil
     cdef double _deviation(self, int32_t target) noexcept nogil
-    cdef double _number(self, int32_t leaf, int32_t target) noexcept nogil
+    cdef double _own(self, int32_t node, int32_t i, const Voices* voices) noexcept nogil
     cdef double _log_total(self, int32_t leaf) noexcept nogil
-    cdef double _output(self, int32_t leaf, int32_t label) noexcept nogil
-    cdef int32_t _most_likely(self, int32_t leaf) noexcept nogil
-    cdef void _write_shares(self, int32_t leaf, double* out) noexcept nogil
+    cdef double _output(self, int32_t node, int32_t i) noexcept nogil

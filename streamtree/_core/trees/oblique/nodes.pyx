@@ -23,10 +23,11 @@ from streamtree._core.store.links import check_links
 from streamtree._core.store.state import check_finite, require
 from streamtree._core.store.tables import check_tables
 
-# Chosen over a dozen streams: how much of a leaf's mean of targets survives an example; the weight
-# of a leaf's first guess, and how far the guesses spread.
+# how much of what a node has seen survives an example; chosen over a dozen streams
 cdef double MEAN_DECAY = 0.997
-cdef double GUESS_WEIGHT = 10.0
+# where less than this is left to the nodes above, they are not looked at
+cdef double LEAST_PART = 1e-4
+# how far the first guesses of leaves spread, in deviations
 cdef double GUESS_SPREAD = 0.4 / 1.702      # a logit of variance 1.702^2 is close to a normal
 
 cdef ObliqueNode _blank
@@ -41,13 +42,15 @@ cdef class ObliqueNodes(Tree):
     """A binary tree of linear splits and what its leaves predict with."""
 
     def __cinit__(self, *, bint is_regression, bint is_paper, int32_t depth,
-                  Py_ssize_t batch_size, double momentum, **settings):
+                  Py_ssize_t batch_size, double momentum, start, **others):
         self.views = PLAIN if is_paper else STANDARD
         self.is_regression = is_regression
         self.is_paper = is_paper
         self.depth = depth
         self.batch_size = batch_size
         self.momentum = momentum
+        # rows that all go one way would leave all leaves alike
+        self.spreads = is_regression and not is_paper and start == "zeros"
         self.plant()
 
     cdef int bind(self, Context context) except -1:
@@ -78,7 +81,6 @@ cdef class ObliqueNodes(Tree):
         self.nodes = <Node*> shrunk(self.nodes, self.capacity * sizeof(Node))
         self.shape = self.frame = shape
         self._clear(ROOT)
-        self.nodes[ROOT].stats.place = 0.5
         return 0
 
     cdef int complete(self) except -1:
@@ -98,11 +100,6 @@ cdef class ObliqueNodes(Tree):
     cdef tuple split(self, int32_t node):
         """Give a leaf two children; returns them."""
         cdef int32_t left, right
-        cdef double width = 0.5
-        cdef int32_t above = node
-        while self.shape.links[above].parent >= 0:
-            above = self.shape.links[above].parent
-            width *= 0.5
         self.reserve(self.shape.size + 2)
         self.shape.reserve(self.shape.size + 2)
         left = self.shape.add(node)
@@ -113,8 +110,6 @@ cdef class ObliqueNodes(Tree):
         # a split begins here; what CO2 did to make it is no part of a round of stable SGD
         table_free(&self.nodes[node].held)
         self.nodes[node].stats.held_round = -1
-        self.nodes[left].stats.place = self.nodes[node].stats.place - 0.5 * width
-        self.nodes[right].stats.place = self.nodes[node].stats.place + 0.5 * width
         self._hand_down(node, left)
         return left, right
 
@@ -161,10 +156,10 @@ cdef class ObliqueNodes(Tree):
         return 0
 
     cdef bint admits(self, int32_t n_outputs) noexcept nogil:
-        """Whether there is room for so many classes, were every leaf to know all of them."""
+        """Whether there is room for so many classes, were every node to know all of them."""
         cdef size_t per_output = WIDTH * sizeof(double) * (2 if self.moves() else 1)
         cdef size_t size = spacious(n_outputs)
-        per_output <<= self.depth
+        per_output <<= self.depth + (not self.is_paper)
         # one there must be, or there would be nothing to say
         return n_outputs <= max(self.n_totals, 1) or (
             size * per_output <= bytes_allowed() // 2
@@ -230,29 +225,60 @@ cdef class ObliqueNodes(Tree):
             for i in range(self.n_outputs):
                 moments_add(&self.totals[i], example.targets[i], example.weight)
 
-    cdef inline double _guess(self, int32_t leaf, int32_t target) noexcept nogil:
-        """What a leaf predicts of a target before it has seen any: the leaves' guesses spread."""
-        cdef double place = self.nodes[leaf].stats.place
-        if self.is_paper:
-            return 0.0
-        return self.totals[target].mean + (
-            GUESS_SPREAD * log(place / (1.0 - place)) * self._deviation(target)
-        )
+    cdef void weigh(self, int32_t leaf, Voices* voices) noexcept nogil:
+        """What a leaf and the nodes above it count in what is said.
+
+        Each is drawn to the node above, as if what that says had been seen `strength` times. Where
+        guesses spread, a leaf is drawn to its own.
+        """
+        cdef double visits, left
+        cdef int32_t node = leaf
+        voices.n, voices.rest = 0, 1.0
+        while node >= 0 and voices.rest > LEAST_PART:
+            visits = self.nodes[node].stats.visits
+            if visits > 0.0:
+                left = voices.rest * (self.strength / (visits + self.strength))
+                voices.nodes[voices.n] = node
+                voices.parts[voices.n] = voices.rest - left
+                voices.n += 1
+                voices.rest = left
+            node = -1 if self.spreads else self.shape.links[node].parent
+        voices.guess = self._first_guess(leaf) if self.spreads else 0.0
+        if not self.is_regression:
+            voices.log_total = self._log_total(leaf)
+
+    cdef double _first_guess(self, int32_t leaf) noexcept nogil:
+        """What a leaf says before it has seen any target, in deviations from the mean: those on the
+        left less, those on the right more."""
+        cdef double place = 0.5
+        cdef int32_t parent = self.shape.links[leaf].parent
+        while parent >= 0:
+            place = 0.5 * (place + (self.shape.links[parent].left != leaf))
+            leaf, parent = parent, self.shape.links[parent].parent
+        return GUESS_SPREAD * log(place / (1.0 - place))
+
+    cdef double blended(self, const Voices* voices, int32_t i) noexcept nogil:
+        """The share of a class, or the number, that they say together."""
+        cdef double total = voices.rest * self._prior(i, voices.guess)
+        cdef int32_t k
+        for k in range(voices.n):
+            total += voices.parts[k] * self._own(voices.nodes[k], i, voices)
+        return total
+
+    cdef inline double _prior(self, int32_t i, double guess) noexcept nogil:
+        """What is said where nothing was learned: how frequent a class is, or the mean."""
+        if not self.is_regression:
+            return self.totals[i].weight / self.total
+        return self.totals[i].mean + (guess * self._deviation(i) if guess else 0.0)
 
     cdef inline double _deviation(self, int32_t target) noexcept nogil:
         return sqrt(moments_variance(&self.totals[target]))
 
-    cdef inline double _number(self, int32_t leaf, int32_t target) noexcept nogil:
-        """The prediction of a leaf for one target."""
-        cdef const Node* node = &self.nodes[leaf]
-        cdef double visits = node.stats.visits
-        if self.is_paper:
-            return node.outputs[WIDTH * target] if node.outputs != NULL else 0.0
-        if visits == 0.0:
-            return self._guess(leaf, target)
-        return (
-            visits * node.outputs[WIDTH * target] + GUESS_WEIGHT * self._guess(leaf, target)
-        ) / (visits + GUESS_WEIGHT)
+    cdef inline double _own(self, int32_t node, int32_t i, const Voices* voices) noexcept nogil:
+        """What a node by itself says of a class or target."""
+        if not self.is_regression and self.shape.links[node].left < 0:
+            return exp(self._output(node, i) - voices.log_total)
+        return self._output(node, i)
 
     cdef inline double _log_total(self, int32_t leaf) noexcept nogil:
         """ln of the sum of exp(output) over all classes; those never met there have output 0."""
@@ -265,9 +291,9 @@ cdef class ObliqueNodes(Tree):
         others = log(<double> (self.n_outputs - stats.n_outputs))
         return max(others, stats.log_sum) + softplus(-fabs(others - stats.log_sum))
 
-    cdef inline double _output(self, int32_t leaf, int32_t label) noexcept nogil:
-        if label < self.nodes[leaf].stats.n_outputs:
-            return self.nodes[leaf].outputs[WIDTH * label]
+    cdef inline double _output(self, int32_t node, int32_t i) noexcept nogil:
+        if i < self.nodes[node].stats.n_outputs:
+            return self.nodes[node].outputs[WIDTH * i]
         return 0.0
 
     cdef double loss(self, int32_t leaf, const Example* example) noexcept nogil:
@@ -276,11 +302,14 @@ cdef class ObliqueNodes(Tree):
         Of raw targets by the paper's algorithm; else half of it, in units of their variances.
         """
         cdef double total = 0.0
+        cdef Voices voices
         cdef int32_t i
         if not self.is_regression:
+            # of the leaf alone: where the nodes above join in, fewer are right (-.005)
             return self._log_total(leaf) - self._output(leaf, example.label)
+        self.weigh(leaf, &voices)
         for i in range(self.n_outputs):
-            total += self.scaled_square(i, self._number(leaf, i) - example.targets[i])
+            total += self.scaled_square(i, self.blended(&voices, i) - example.targets[i])
         return total
 
     cdef double scaled_square(self, int32_t target, double difference) noexcept nogil:
@@ -302,58 +331,46 @@ cdef class ObliqueNodes(Tree):
 
     cdef void answer(self, int32_t leaf, Prediction* out) noexcept nogil:
         """Write what a leaf predicts."""
+        cdef double said, most = -1.0
+        cdef Voices voices
         cdef int32_t i
-        if not self.is_regression:
-            out.label = self._most_likely(leaf)
+        out.label = -1
+        self.weigh(leaf, &voices)
+        for i in range(self.n_outputs):
+            said = self.blended(&voices, i)
+            if not self.is_regression and said > most:
+                out.label, most = i, said
             if out.shares != NULL:
-                self._write_shares(leaf, out.shares)
-        elif out.shares != NULL:
-            for i in range(self.n_outputs):
-                out.shares[i] = self._number(leaf, i)
-            for i in range(self.n_outputs, self.context.n_targets):
+                out.shares[i] = said
+        if out.shares != NULL:
+            for i in range(self.n_outputs, max(self.context.n_labels, self.context.n_targets)):
                 out.shares[i] = 0.0
 
-    cdef int32_t _most_likely(self, int32_t leaf) noexcept nogil:
-        """The class of the largest output; of the most weight, where nothing was learned."""
-        cdef int32_t label, best = 0
-        cdef bint is_new = self.nodes[leaf].stats.n_outputs == 0
-        if self.n_outputs == 0:
-            return -1
-        for label in range(1, self.n_outputs):
-            if is_new:
-                if self.totals[label].weight > self.totals[best].weight:
-                    best = label
-            elif self._output(leaf, label) > self._output(leaf, best):
-                best = label
-        return best
+    cdef int count_in(self, int32_t leaf, const Example* example) except -1 nogil:
+        """Count an example in its leaf and the nodes above, and let it into their means.
 
-    cdef void _write_shares(self, int32_t leaf, double* out) noexcept nogil:
-        """The softmax of the outputs; shares of the classes, where nothing was learned."""
-        cdef int32_t label
-        cdef double log_total = 0.0
-        cdef bint is_new = self.nodes[leaf].stats.n_outputs == 0
-        if not is_new:
-            log_total = self._log_total(leaf)
-        for label in range(self.n_outputs):
-            if is_new:
-                out[label] = self.totals[label].weight / self.total
-            else:
-                out[label] = exp(self._output(leaf, label) - log_total)
-        for label in range(self.n_outputs, self.context.n_labels):
-            out[label] = 0.0
-
-    cdef int average(self, int32_t leaf, const Example* example) except -1 nogil:
-        """Let an example into the leaf's mean of every target, in which old ones are forgotten."""
-        cdef Node* node = &self.nodes[leaf]
-        cdef int32_t i
-        self.open_outputs(leaf)
-        node.stats.visits = MEAN_DECAY * node.stats.visits + example.weight
-        for i in range(self.n_outputs):
-            node.outputs[WIDTH * i] += (
-                example.weight / node.stats.visits
-                * (example.targets[i] - node.outputs[WIDTH * i])
-            )
+        Old ones fade. A leaf of classes has logits in place of means.
+        """
+        cdef Node* node
+        cdef double share, target
+        cdef int32_t at = leaf, i
+        while at >= 0:
+            node = &self.nodes[at]
+            node.stats.visits = MEAN_DECAY * node.stats.visits + example.weight
+            if self.is_regression or at != leaf:
+                self._open_outputs(node, self.n_outputs)
+                share = example.weight / node.stats.visits
+                for i in range(self.n_outputs):
+                    target = example.targets[i] if self.is_regression else i == example.label
+                    node.outputs[WIDTH * i] += share * (target - node.outputs[WIDTH * i])
+            at = self.shape.links[at].parent
         return 0
+
+    cdef void count_anew(self) noexcept nogil:
+        """Forget how many examples came to the nodes."""
+        cdef int32_t node
+        for node in range(self.shape.size):
+            self.nodes[node].stats.visits = 0.0
 
     cdef void sum_outputs(self, Node* node) noexcept nogil:
         """Note ln of the sum of exp(output), of a leaf of classes."""
@@ -469,9 +486,7 @@ cdef class ObliqueNodes(Tree):
         check_finite(totals, "weight", at_least=0)
         check_finite(np.array(state["total"]), at_least=0)
         check_finite(nodes, "visits", at_least=0)
-        for field in ("scale", "place"):
-            require((nodes[field] > 0).all(), f"the {field} of a node")
-        require((nodes["place"] < 1).all(), "the place of a node")
+        require((nodes["scale"] > 0).all(), "the scale of a node")
         require(((known >= 0) & (known <= len(totals))).all(), "the outputs of a node")
         if self.is_regression:
             require(len(totals) in (0, n_outputs), "the totals")

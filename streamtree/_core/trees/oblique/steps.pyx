@@ -65,7 +65,7 @@ cdef double touched_norm(const double* records, const Inputs* inputs) noexcept n
 cdef class ObliqueSteps(ObliqueNodes):
     """An oblique tree that takes steps."""
 
-    def __cinit__(self, *, bint hopes, bint exact, int32_t depth, int64_t hold, **settings):
+    def __cinit__(self, *, bint hopes, bint exact, int32_t depth, int64_t hold, **others):
         self.hopes = hopes
         self.exact = exact
         self.hold = hold
@@ -216,9 +216,9 @@ cdef class ObliqueSteps(ObliqueNodes):
         if not self.hopes:
             found.hope = self._held_leaf(step) if self.hold else home
         # the outputs' gradients are those at the splits as they were
-        if self.is_regression and not self.is_paper:
-            self.average(home, step.example)
-        else:
+        if not self.is_paper:
+            self.count_in(home, step.example)
+        if self.is_paper or not self.is_regression:
             self._teach(found.fear, step.example)
             if self.hopes and found.hope != found.fear:
                 self._teach(found.hope, step.example)
@@ -357,7 +357,8 @@ cdef class ObliqueSteps(ObliqueNodes):
         cdef double weight = example.weight
         cdef int32_t i
         self.open_outputs(leaf)
-        node.stats.visits += weight
+        if self.is_paper:
+            node.stats.visits += weight
         if self.is_regression:
             # a heavy example brings the output to its target, never past it
             weight = min(2.0 * weight, 1.0 / self._rate)

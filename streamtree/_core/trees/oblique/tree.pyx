@@ -16,17 +16,13 @@ from streamtree._core.trees.oblique.warmup import check_warm_up
 cdef class ObliqueTree(ObliqueSteps):
     """Leaves hold a logit for every class, or a number for every target.
 
-    Without `joins` the warm-up leaves the tree as it was grown greedily, as it does by the paper's
-    algorithm.
+    By the paper's algorithm the warm-up leaves the tree as it was grown greedily.
     """
 
-    def __cinit__(self, *, start, Py_ssize_t warm_up, bint is_paper, bint joins=True,
-                  max_norm, learning_rate, fear, decay, **settings):
+    def __cinit__(self, *, start, Py_ssize_t warm_up, bint is_paper, dict settings, **fixed):
         self._most_rows = 0 if start == "zeros" else warm_up
-        self.warm_up = WarmUp(self._most_rows, start == "co2", joins and not is_paper)
-        self.configure(
-            max_norm=max_norm, learning_rate=learning_rate, fear=fear, decay=decay
-        )
+        self.warm_up = WarmUp(self._most_rows, start == "co2", not is_paper)
+        self.configure(**settings)
 
     cdef int bind(self, Context context) except -1:
         cdef bint is_new = self.context is None
@@ -34,12 +30,14 @@ cdef class ObliqueTree(ObliqueSteps):
         # from zeros
         return self.complete() if is_new and not self._most_rows else 0
 
-    def configure(self, *, double max_norm, double learning_rate, double fear, double decay):
+    def configure(self, *, double max_norm, double learning_rate, double fear, double decay,
+                  double strength):
         """Set what may change while the tree learns."""
         self.max_norm = max_norm
         self.learning_rate = learning_rate
         self.fear = fear
         self.decay = decay
+        self.strength = strength
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:

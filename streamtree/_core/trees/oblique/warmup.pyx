@@ -123,13 +123,17 @@ cdef class WarmUp:
         kept.step.scratch = &self._scratch
 
     cdef int _replay(self, ObliqueSteps tree) except -1:
-        """Train all splits jointly on the rows."""
+        """Train all splits jointly on the rows, which count once in the end."""
         cdef Py_ssize_t i, _pass
         cdef KeptStep kept
         for _pass in range(REPLAYS):
             for i in range(self.rows.n):
                 self._read(i, &kept)
                 tree.step(&kept.step, tree.begin(&kept.step))
+        tree.count_anew()
+        for i in range(self.rows.n):
+            self._read(i, &kept)
+            tree.count_in(tree.begin(&kept.step), &kept.example)
         return 0
 
     # ------------------------------------------------------------------------- growing
