@@ -23,7 +23,7 @@ from peers import PEERS, Job, MoaTree, Spread, Task, interleaved, present, ratio
 from report import Report, each, learn_rows, spread_text, times_text, versions
 from scipy import stats
 
-from streamtree import SoftTreeClassifier, SoftTreeRegressor
+from streamtree import NonGreedyTreeClassifier, SoftTreeClassifier, SoftTreeRegressor
 
 OURS = "SoftTreeClassifier"
 # accuracy of river's softmax (two classes: logistic) regression behind a StandardScaler
@@ -147,7 +147,10 @@ def classes(report: Report, repeats: int) -> None:
         task = Task(data.n_classes, data.feature_names)
         model = SoftTreeClassifier()
         measured = {OURS: prequential(model, rows, labels)}
-        peers = {"river HoeffdingTree": PEERS["river HoeffdingTree"].make(task)}
+        peers = {
+            "non-greedy": NonGreedyTreeClassifier(),
+            "river HoeffdingTree": PEERS["river HoeffdingTree"].make(task),
+        }
         peers["river linear"] = PEERS[
             "river scaler, softmax" if data.n_classes > 2 else "river scaler, logistic"
         ].make(task)
@@ -161,8 +164,8 @@ def classes(report: Report, repeats: int) -> None:
                 name, len(labels), model.n_nodes,
                 *(
                     f"{measured[peer][0]:.3f} {measured[peer][1]:.3f}" if peer in measured else "-"
-                    for peer in (OURS, "river HoeffdingTree", "CapyMOA HoeffdingTree",
-                                 "river linear")
+                    for peer in (OURS, "non-greedy", "river HoeffdingTree",
+                                 "CapyMOA HoeffdingTree", "river linear")
                 ),
             ]
         )
@@ -176,7 +179,9 @@ def classes(report: Report, repeats: int) -> None:
                 f"log loss {ours[1]:.3f} to {theirs[1]:.3f}",
                 ours[0] > theirs[0] and ours[1] < theirs[1],
             ))
-    header = ["set", "rows", "our nodes", "ours", "river HT", "MOA HT", "river linear"]
+    header = [
+        "set", "rows", "our nodes", "ours", "non-greedy", "river HT", "MOA HT", "river linear"
+    ]
     report.table(header, table)
     if absent is not None:
         report.skipped({moa.name: absent})
