@@ -160,8 +160,8 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
     All splits of the tree, linear ones, learn together: an example moves the splits that stand
     between the leaf it should fear (the largest loss that it could easily fall into) and the one
     it may hope for, and each split stays within a bound on its norm.
-    Leaves hold a logit for every class; the shares that it gives are drawn to those of the nodes
-    above, the more the fewer examples came.
+    Leaves hold a logit for every class; the shares that a leaf gives are drawn to those of the
+    nodes above, the more the fewer examples came.
 
     Parameters
     ----------
@@ -225,10 +225,10 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
 
     Notes
     -----
-    Learning costs O(depth^2 * non-zero features + classes) with the fast inference, predicting
-    O(depth * non-zero features + classes). A split takes about 250 bytes and 16 for every feature
-    met there, a leaf about 250 and 16 for every class. The rows of the warm-up take 12 bytes for
-    every non-zero feature.
+    Learning costs O(depth^2 * non-zero features + depth * classes) with the fast inference,
+    predicting O(depth * (non-zero features + classes)). A node takes about 250 bytes and 16 for
+    every class, a split 16 more for every feature met there. The rows of the warm-up take 12 bytes
+    for every non-zero feature.
 
     References
     ----------

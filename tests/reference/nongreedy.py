@@ -366,10 +366,14 @@ class ReferenceNonGreedyTree:
             leaf.output_squares = leaf.output_squares + gradient**2
             leaf.outputs = leaf.outputs - direction / np.sqrt(leaf.output_squares + 1e-12)
 
+    def drawn_to(self, leaf):
+        """A leaf and the nodes above it that have a say, from it up."""
+        return [leaf] if self.spreads else leaf.path[::-1]
+
     def count_in(self, leaf, target, w):
         """Into the means of a leaf and the nodes above, in which old ones fade."""
         came = np.arange(len(self.names)) == target if self.learns_classes else target
-        for node in leaf.path:
+        for node in self.drawn_to(leaf):
             node.visits = MEAN_DECAY * node.visits + w
             if node is not leaf or not self.learns_classes:
                 self.opened(node)
@@ -390,14 +394,12 @@ class ReferenceNonGreedyTree:
             said = self.class_weights / self.class_weights.sum()
         else:
             said = np.zeros(len(self.names)) if self.is_paper else self.mean
-        drawn_to = leaf.path[::-1]
         if self.spreads:
             # from the left to the right of the tree
             place = 0.5 + sum(side * 0.25 / 2**i for i, side in enumerate(leaf.sides().values()))
             said = said + GUESS_SPREAD * math.log(place / (1.0 - place)) * self.deviation
-            drawn_to = [leaf]
         total, rest = 0.0, 1.0
-        for node in drawn_to:
+        for node in self.drawn_to(leaf):
             if rest > LEAST_PART and node.visits > 0.0:
                 own = self.logits(node)
                 if self.learns_classes and node is leaf:

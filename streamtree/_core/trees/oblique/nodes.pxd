@@ -101,6 +101,7 @@ cdef class ObliqueNodes(Tree):
     cdef void _free_node(self, Node* node) noexcept nogil
     cdef void _clear(self, int32_t node) noexcept nogil
     cdef void _hand_down(self, int32_t node, int32_t child) noexcept nogil
+    cdef int32_t _above(self, int32_t node) noexcept nogil
     cdef double _first_guess(self, int32_t leaf) noexcept nogil
     cdef double _prior(self, int32_t i, double guess) noexcept nogil
     cdef double _deviation(self, int32_t target) noexcept nogil

@@ -231,21 +231,25 @@ cdef class ObliqueNodes(Tree):
         Each is drawn to the node above, as if what that says had been seen `strength` times. Where
         guesses spread, a leaf is drawn to its own.
         """
-        cdef double visits, left
+        cdef double visits, rest
         cdef int32_t node = leaf
         voices.n, voices.rest = 0, 1.0
         while node >= 0 and voices.rest > LEAST_PART:
             visits = self.nodes[node].stats.visits
             if visits > 0.0:
-                left = voices.rest * (self.strength / (visits + self.strength))
+                rest = voices.rest * (self.strength / (visits + self.strength))
                 voices.nodes[voices.n] = node
-                voices.parts[voices.n] = voices.rest - left
+                voices.parts[voices.n] = voices.rest - rest
                 voices.n += 1
-                voices.rest = left
-            node = -1 if self.spreads else self.shape.links[node].parent
+                voices.rest = rest
+            node = self._above(node)
         voices.guess = self._first_guess(leaf) if self.spreads else 0.0
         if not self.is_regression:
             voices.log_total = self._log_total(leaf)
+
+    cdef inline int32_t _above(self, int32_t node) noexcept nogil:
+        """The node that one is drawn to, -1 for none."""
+        return -1 if self.spreads else self.shape.links[node].parent
 
     cdef double _first_guess(self, int32_t leaf) noexcept nogil:
         """What a leaf says before it has seen any target, in deviations from the mean: those on the
@@ -363,7 +367,7 @@ cdef class ObliqueNodes(Tree):
                 for i in range(self.n_outputs):
                     target = example.targets[i] if self.is_regression else i == example.label
                     node.outputs[WIDTH * i] += share * (target - node.outputs[WIDTH * i])
-            at = self.shape.links[at].parent
+            at = self._above(at)
         return 0
 
     cdef void count_anew(self) noexcept nogil:
