@@ -357,16 +357,18 @@ cdef class ObliqueNodes(Tree):
         """
         cdef Node* node
         cdef double share, target
+        cdef bint has_means
         cdef int32_t at = leaf, i
         while at >= 0:
             node = &self.nodes[at]
-            node.stats.visits = MEAN_DECAY * node.stats.visits + example.weight
-            if self.is_regression or at != leaf:
+            has_means = self.is_regression or at != leaf
+            if has_means:
                 self._open_outputs(node, self.n_outputs)
-                share = example.weight / node.stats.visits
-                for i in range(self.n_outputs):
-                    target = example.targets[i] if self.is_regression else i == example.label
-                    node.outputs[WIDTH * i] += share * (target - node.outputs[WIDTH * i])
+            node.stats.visits = MEAN_DECAY * node.stats.visits + example.weight
+            share = example.weight / node.stats.visits
+            for i in range(self.n_outputs if has_means else 0):
+                target = example.targets[i] if self.is_regression else i == example.label
+                node.outputs[WIDTH * i] += share * (target - node.outputs[WIDTH * i])
             at = self._above(at)
         return 0
 
