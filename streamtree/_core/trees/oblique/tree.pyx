@@ -16,12 +16,14 @@ from streamtree._core.trees.oblique.warmup import check_warm_up
 cdef class ObliqueTree(ObliqueSteps):
     """Leaves hold a logit for every class, or a number for every target.
 
-    By the paper's algorithm the warm-up leaves the tree as it was grown greedily.
+    Without `joins` the warm-up leaves the tree as it was grown greedily, as it does by the paper's
+    algorithm.
     """
 
-    def __cinit__(self, *, start, Py_ssize_t warm_up, bint is_paper, dict settings, **fixed):
+    def __cinit__(self, *, start, Py_ssize_t warm_up, bint is_paper, bint joins=True,
+                  dict settings, **others):
         self._most_rows = 0 if start == "zeros" else warm_up
-        self.warm_up = WarmUp(self._most_rows, start == "co2", not is_paper)
+        self.warm_up = WarmUp(self._most_rows, start == "co2", joins and not is_paper)
         self.configure(**settings)
 
     cdef int bind(self, Context context) except -1:
