@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamtree import inspection
+from streamtree._core.trees.oblique.nodes import MOST_DEPTH
 from streamtree._core.trees.oblique.tree import ObliqueTree
 from streamtree.base import (
     DEFAULT_BYTES,
@@ -91,7 +92,7 @@ class _NonGreedyTree(StreamTree):
         inference = check_choice("inference", self.inference, ("fast", "exact"))
         algorithm = check_choice("algorithm", self.algorithm, ("stream", "paper"))
         return {
-            "depth": check_integer("depth", self.depth, at_least=1, at_most=24),
+            "depth": check_integer("depth", self.depth, at_least=1, at_most=MOST_DEPTH),
             "hopes": objective == "hope_and_fear",
             "exact": inference == "exact",
             "is_paper": algorithm == "paper",

@@ -475,7 +475,7 @@ def test_the_bound_holds_while_the_tree_learns(task):
     for x, y in zip(rows[50:], targets[50:], strict=True):
         if task == "classes":
             # that of the leaf by itself
-            tree, leaf = model.snapshot()["tree"], int(leaf_of(model, pd.DataFrame([x]))[0])
+            tree, leaf = model.snapshot()["tree"], int(leaf_of(model, [x])[0])
             known = tree["nodes"]["n_outputs"]
             logits = np.zeros(len(model.labels))
             logits[: known[leaf]] = tree["outputs"][::2][known[:leaf].sum() :][: known[leaf]]

@@ -12,6 +12,9 @@ from streamtree._core.trees.tree cimport Tree
 
 cdef enum:
     WIDTH = 2           # of every record: weight and squares, velocity and pending
+
+
+cpdef enum:
     MOST_DEPTH = 24
 
 

@@ -309,7 +309,7 @@ cdef class ObliqueNodes(Tree):
         cdef Voices voices
         cdef int32_t i
         if not self.is_regression:
-            # of the leaf alone: where the nodes above join in, fewer are right (-.005)
+            # of the leaf alone: where the nodes above join in, fewer predictions are right
             return self._log_total(leaf) - self._output(leaf, example.label)
         self.weigh(leaf, &voices)
         for i in range(self.n_outputs):
