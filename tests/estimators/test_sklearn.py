@@ -150,12 +150,13 @@ def test_frames_of_nothing_are_refused(frame, empty):
 def test_columns_go_by_name_or_by_place():
     X, y = blobs(300, 3, features=3, spread=2.0)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    named, plain = made("ModelTreeClassifier").fit(frame, y), made("ModelTreeClassifier").fit(X, y)
+    named = made("ModelTreeClassifier", grace_period=1e9).fit(frame, y)
+    plain = made("ModelTreeClassifier", grace_period=1e9).fit(X, y)
     assert {str(name) for name in named.model_.feature_importances()} <= {"a", "b", "c"}
     np.testing.assert_array_equal(named.predict(frame), plain.predict(X))
     with pytest.warns(UserWarning, match="valid feature names"):
         np.testing.assert_array_equal(named.predict(X), plain.predict(X))
-    numbered = made("ModelTreeClassifier").fit(pd.DataFrame(X), y)
+    numbered = made("ModelTreeClassifier", grace_period=1e9).fit(pd.DataFrame(X), y)
     np.testing.assert_array_equal(numbered.predict(X), plain.predict(X))
 
 

@@ -10,7 +10,7 @@ class that the model has not met has the bias UNMET, and so a probability of zer
 from libc.stdint cimport int32_t
 
 from streamtree._core.store.tables cimport Table
-from streamtree._core.stream.row cimport MOST_PLACES, EncodedRow
+from streamtree._core.stream.row cimport MOST_FINE, MOST_PLACES, EncodedRow, FineKnots
 from streamtree._core.stream.scales cimport ColumnScale
 
 
@@ -22,9 +22,17 @@ cdef enum:
     UNMET = -10_000     # the score of a place without a label, the bias of a class not met
 
 
+cdef struct FineRecords:
+    # of the columns that a model looks at closely
+    Table knots         # FINE_KNOTS * column + knot -> record
+    int32_t columns[MOST_FINE]
+    int32_t n
+
+
 cdef struct AdditiveModel:
     Table linear        # column + 1, 0 for the bias -> record
     Table knots         # KNOTS * column + knot -> record
+    FineRecords* fine   # NULL: it looks at no column closely
     int32_t stride      # 1: up to two classes and one score; else classes, a multiple of 4
 
 
@@ -37,6 +45,7 @@ cdef struct Parts:
     bint is_complete        # there is a record for every part
     int32_t* room           # for slots
     float* steps            # for a number a part
+    FineKnots* fine         # besides; NULL: the model has none
 
 
 cdef struct AdditiveStep:
@@ -73,11 +82,14 @@ cdef bint next_run(const Parts* parts, Py_ssize_t* start, Py_ssize_t* end) noexc
 cdef void find_parts(const AdditiveModel* model, Parts* parts) noexcept nogil
 cdef int make_parts(AdditiveModel* model, Parts* parts) except -1 nogil
 cdef object part_records(const AdditiveModel* model, const Parts* parts, int width)
+cdef int add_fine_records(const AdditiveModel* model, const Parts* parts,
+                          object scores) except -1
 cdef tuple by_column(const Parts* parts, object scores)
 cdef bint has_met(const AdditiveModel* model, int32_t place) noexcept nogil
 cdef int meet(
     AdditiveModel* model, int32_t place, int32_t n_classes, int32_t n_columns
 ) except -1 nogil
+cdef int add_fine_column(AdditiveModel* model, int32_t column) except -1 nogil
 cdef int widen_tables(
     AdditiveModel* model, int32_t n_classes, int32_t n_columns, CopyRecord copy
 ) except -1 nogil
@@ -88,3 +100,5 @@ cdef void free_model(AdditiveModel* model) noexcept nogil
 cdef size_t model_bytes(const AdditiveModel* model) noexcept nogil
 cdef dict exported_model(const AdditiveModel* model)
 cdef int import_model(AdditiveModel* model, int32_t n_columns, dict state) except -1
+cdef dict exported_fine(const AdditiveModel* model)
+cdef int import_fine(AdditiveModel* model, int32_t n_columns, dict state) except -1

@@ -1,20 +1,23 @@
 """Making, growing and freeing the models declared in additive.pxd."""
 
+from libc.math cimport NAN
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
+from streamtree._core.store.budget cimport counted_zeros, give_back
 from streamtree._core.store.tables cimport (
     DENSE_FACTOR, Table, TableExport, import_table, table_bytes, table_clone, table_count,
     table_find, table_free, table_insert, table_key, table_locate, table_locate_all, table_reserve,
     table_sorted_slots,
 )
-from streamtree._core.stream.encoding cimport KNOTS
+from streamtree._core.stream.encoding cimport FINE_KNOTS, KNOTS, put_fine_knots
+from streamtree._core.stream.row cimport EncodedRow, FineKnots
 from streamtree._core.stream.scales cimport ColumnScale, n_shown
 
 import numpy as np
 
-from streamtree._core.store.state import check_finite, require
+from streamtree._core.store.state import check_finite, check_same_kind, require
 from streamtree._core.store.tables import check_tables
 
 
@@ -64,6 +67,11 @@ cdef void add_parts(const AdditiveModel* model, const Parts* parts, float* score
         &model.knots, model.stride, &parts.slots[n_linear], &parts.row.values[n_linear],
         parts.n - n_linear, scores, n_scores,
     )
+    if parts.fine != NULL and parts.fine.n:
+        add_table(
+            &model.fine.knots, model.stride, parts.fine.slots, parts.fine.values, parts.fine.n,
+            scores, n_scores,
+        )
 
 
 cdef void train_parts(AdditiveModel* model, const Parts* parts,
@@ -80,6 +88,12 @@ cdef void train_parts(AdditiveModel* model, const Parts* parts,
         train_records(
             <float*> table.records, width, &parts.slots[start], &parts.row.values[start],
             parts.steps, end - start, step.square, step.offset, step.decay, step.slopes,
+            RATES * model.stride,
+        )
+    if parts.fine != NULL and parts.fine.n:
+        train_records(
+            <float*> model.fine.knots.records, width, parts.fine.slots, parts.fine.values,
+            parts.steps, parts.fine.n, step.square, step.offset, step.decay, step.slopes,
             RATES * model.stride,
         )
 
@@ -109,6 +123,8 @@ cdef bint next_run(const Parts* parts, Py_ssize_t* start, Py_ssize_t* end) noexc
 cdef void find_parts(const AdditiveModel* model, Parts* parts) noexcept nogil:
     """Find where the records of a row's parts are."""
     cdef Py_ssize_t n_linear = parts.row.n_linear
+    if parts.fine != NULL:
+        find_fine(model.fine, parts.row, parts.fine)
     parts.is_complete = (
         model.linear.keys == NULL and model.linear.capacity > parts.n_columns
         and (parts.n == n_linear or (
@@ -127,11 +143,62 @@ cdef void find_parts(const AdditiveModel* model, Parts* parts) noexcept nogil:
     )
 
 
+cdef void find_fine(const FineRecords* records, const EncodedRow* row,
+                    FineKnots* fine) noexcept nogil:
+    """Find the fine knots that a row is between, and where their records are."""
+    cdef double value
+    cdef int32_t i
+    fine.n = 0
+    if records == NULL:
+        return
+    for i in range(records.n):
+        value = value_in(row, records.columns[i])
+        if value == value:
+            put_fine_knots(value, records.columns[i], &fine.keys[fine.n], &fine.values[fine.n])
+            fine.n += 2
+    table_locate(&records.knots, fine.keys, fine.n, fine.slots)
+
+
+cdef double value_in(const EncodedRow* row, int32_t column) noexcept nogil:
+    """The standardised value of a column, NaN where there is none."""
+    cdef Py_ssize_t i
+    if row.by_column != NULL:
+        return row.by_column[column]
+    for i in range(1, row.n_linear):
+        if row.keys[i] == column + 1:
+            return row.values[i]
+    return NAN
+
+
+cdef int make_fine(AdditiveModel* model, FineKnots* fine, int32_t n_columns) except -1 nogil:
+    """Make the records of fine knots; those that find no room do not take part."""
+    cdef Py_ssize_t i, n = 0
+    for i in range(fine.n):
+        n += fine.slots[i] >= 0
+    if n == fine.n:
+        return 0
+    table_locate_all(
+        &model.fine.knots, record_width(model.stride), fine.keys, fine.n, FINE_KNOTS * n_columns,
+        DENSE_FACTOR, fine.slots,
+    )
+    n = 0
+    for i in range(fine.n):
+        if fine.slots[i] >= 0:
+            fine.keys[n], fine.slots[n], fine.values[n] = (
+                fine.keys[i], fine.slots[i], fine.values[i]
+            )
+            n += 1
+    fine.n = n
+    return 0
+
+
 cdef int make_parts(AdditiveModel* model, Parts* parts) except -1 nogil:
     """Find the records of a row's parts, and make those that are not there."""
     cdef int width = record_width(model.stride)
     cdef Py_ssize_t n_linear = parts.row.n_linear
     cdef Py_ssize_t n_absent
+    if parts.fine != NULL:
+        make_fine(model, parts.fine, parts.n_columns)
     if parts.is_complete:
         return 0
     n_absent = table_locate_all(
@@ -161,6 +228,23 @@ cdef object part_records(const AdditiveModel* model, const Parts* parts, int wid
         for j in range(width):
             out[i, j] = (<const float*> table.records)[parts.slots[i] * record_size + j]
     return found
+
+
+cdef int add_fine_records(const AdditiveModel* model, const Parts* parts,
+                          object scores) except -1:
+    """Add what fine knots say to the scores (n parts, width) of their columns' linear parts."""
+    cdef double[:, ::1] out = scores
+    cdef Py_ssize_t k, i, j, record_size = 2 * record_width(model.stride)
+    cdef const FineKnots* fine = parts.fine
+    cdef const float* record
+    for k in range(fine.n if fine != NULL else 0):
+        i = 1
+        while parts.row.keys[i] != fine.keys[k] // FINE_KNOTS + 1:
+            i += 1
+        record = &(<const float*> model.fine.knots.records)[max(fine.slots[k], 0) * record_size]
+        for j in range(out.shape[1] if fine.slots[k] >= 0 else 0):
+            out[i, j] += fine.values[k] * record[j]
+    return 0
 
 
 cdef tuple by_column(const Parts* parts, object scores):
@@ -257,6 +341,12 @@ cdef int widen_tables(
             copy_table(
                 &model.knots, model.stride, &wide.knots, wide.stride, KNOTS * n_columns, copy
             )
+            if model.fine != NULL:
+                wide.fine = new_fine(model.fine)
+                copy_table(
+                    &model.fine.knots, model.stride, &wide.fine.knots, wide.stride,
+                    FINE_KNOTS * n_columns, copy,
+                )
             # so that a bias finds room and nothing can fail any more
             table_insert(&wide.linear, record_width(wide.stride), 0, n_columns + 1)
         except BaseException:
@@ -307,6 +397,9 @@ cdef int clone_model(
     free_model(model)
     with gil:
         try:
+            if source.fine != NULL:
+                model.fine = new_fine(source.fine)
+                table_clone(&model.fine.knots, &source.fine.knots, width)
             if scales == NULL:
                 table_clone(&model.linear, &source.linear, width)
                 table_clone(&model.knots, &source.knots, width)
@@ -317,6 +410,28 @@ cdef int clone_model(
             free_model(model)
             raise
     model.stride = source.stride
+    return 0
+
+
+cdef FineRecords* new_fine(const FineRecords* source) except NULL nogil:
+    """No records yet, of the same columns as others; NULL: of none."""
+    cdef FineRecords* fine = <FineRecords*> counted_zeros(sizeof(FineRecords))
+    if source != NULL:
+        fine.columns, fine.n = source.columns, source.n
+    return fine
+
+
+cdef int add_fine_column(AdditiveModel* model, int32_t column) except -1 nogil:
+    """Let a model look at a column closely, unless it does so, or at enough others."""
+    cdef int32_t i
+    if model.fine == NULL:
+        model.fine = new_fine(NULL)
+    for i in range(model.fine.n):
+        if model.fine.columns[i] == column:
+            return 0
+    if model.fine.n < MOST_FINE:
+        model.fine.columns[model.fine.n] = column
+        model.fine.n += 1
     return 0
 
 
@@ -357,12 +472,19 @@ cdef void free_model(AdditiveModel* model) noexcept nogil:
     """Give the memory back and leave an empty model."""
     table_free(&model.linear)
     table_free(&model.knots)
+    if model.fine != NULL:
+        table_free(&model.fine.knots)
+        give_back(model.fine)
+    model.fine = NULL
     model.stride = 0
 
 
 cdef size_t model_bytes(const AdditiveModel* model) noexcept nogil:
     cdef int width = record_width(model.stride)
-    return table_bytes(&model.linear, width) + table_bytes(&model.knots, width)
+    cdef size_t total = table_bytes(&model.linear, width) + table_bytes(&model.knots, width)
+    if model.fine != NULL:
+        total += sizeof(FineRecords) + table_bytes(&model.fine.knots, width)
+    return total
 
 
 # ----------------------------------------------------------------------------------- state
@@ -383,6 +505,23 @@ cdef int import_model(AdditiveModel* model, int32_t n_columns, dict state) excep
         # it is always there, but not in a file as long as its steps were too small to count
         table_insert(&model.linear, record_width(model.stride), 0, n_columns + 1)
     return 0
+
+
+cdef dict exported_fine(const AdditiveModel* model):
+    """The fine knots of a model; None: it has none."""
+    if model.fine == NULL:
+        return None
+    columns = np.array(<int32_t[:model.fine.n]> <int32_t*> model.fine.columns)
+    return {"columns": columns, **exported(&model.fine.knots, model.stride)}
+
+
+cdef int import_fine(AdditiveModel* model, int32_t n_columns, dict state) except -1:
+    """The other way round, once `import_model` is through."""
+    if state is None:
+        return 0
+    for column in state["columns"]:
+        add_fine_column(model, column)
+    return imported(&model.fine.knots, model.stride, FINE_KNOTS * n_columns, state)
 
 
 cdef dict exported(const Table* table, int32_t stride):
@@ -419,13 +558,29 @@ def check_model(model, n_columns, least_stride=1):
         stride == 1 or (least_stride <= stride <= MOST_CLASSES and stride % 4 == 0),
         "the classes of a leaf model",
     )
-    for name, n_keys in (("linear", n_columns + 1), ("knots", KNOTS * n_columns)):
-        table = model[name]
-        starts = np.array([0, len(table["keys"])])
-        check_tables(
-            {**table, "starts": starts, "capacities": np.array([table["capacity"]])}, 1, n_keys,
-            RATES * stride + 2,
-        )
-        check_finite(table["records"])
-        # behind the weights the sum of squares, and a number that fills the pair
-        check_finite(table["records"][:, max(RATES * stride, 1)], at_least=0.0)
+    check_records(model["linear"], stride, n_columns + 1)
+    check_records(model["knots"], stride, KNOTS * n_columns)
+
+
+def check_fine(fine, stride, n_columns):
+    """Raise StateError unless `import_fine` can trust a state of a model of so many classes."""
+    cdef Table blank
+    memset(&blank, 0, sizeof(Table))
+    check_same_kind(fine, {"columns": np.empty(0, np.int32), **exported(&blank, 1)})
+    columns = fine["columns"]
+    require(0 < len(columns) <= MOST_FINE, "the columns that a leaf looks at closely")
+    require(((columns >= 0) & (columns < n_columns)).all(), "a column that a leaf looks at closely")
+    require(len(set(columns.tolist())) == len(columns), "a column that a leaf looks at closely")
+    check_records(fine, stride, FINE_KNOTS * n_columns)
+
+
+def check_records(table, stride, n_keys):
+    """Raise StateError unless `imported` can trust a table of records of so many classes."""
+    starts = np.array([0, len(table["keys"])])
+    check_tables(
+        {**table, "starts": starts, "capacities": np.array([table["capacity"]])}, 1, n_keys,
+        RATES * stride + 2,
+    )
+    check_finite(table["records"])
+    # behind the weights the sum of squares, and a number that fills the pair
+    check_finite(table["records"][:, max(RATES * stride, 1)], at_least=0.0)

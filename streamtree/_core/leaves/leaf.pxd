@@ -21,6 +21,7 @@ cdef class LeafModels:
     cdef int reserve(self, int32_t n) except -1 nogil
     cdef int open(self, int32_t node) except -1 nogil
     cdef int clone(self, int32_t node, int32_t child) except -1 nogil
+    cdef int look_closely(self, int32_t node, int32_t column) except -1 nogil
     cdef void clear(self, int32_t node) noexcept nogil
     cdef bint predict(self, int32_t node, const Row* row, Scratch* scratch,
                       Prediction* out) noexcept nogil

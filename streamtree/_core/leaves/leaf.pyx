@@ -41,6 +41,10 @@ cdef class LeafModels:
         """Give a child a model that goes on from that of its parent."""
         raise NotImplementedError
 
+    cdef int look_closely(self, int32_t node, int32_t column) except -1 nogil:
+        """The node came of a split at this column: its model may tell more of its values apart."""
+        return 0
+
     cdef void clear(self, int32_t node) noexcept nogil:
         """Take a node's model away: it is no leaf any more, or has to do without."""
 

@@ -12,9 +12,10 @@ from libc.string cimport memset
 
 from streamtree._core.kernels.linear cimport NORM_OFFSET
 from streamtree._core.leaves.additive cimport (
-    MOST_CLASSES, RATES, UNMET, AdditiveModel, AdditiveStep, Parts, add_parts, by_column,
-    clone_model, exported_model, find_parts, free_model, has_met, import_model, make_parts, meet,
-    model_bytes, part_records, train_parts,
+    MOST_CLASSES, RATES, UNMET, AdditiveModel, AdditiveStep, Parts, add_fine_column,
+    add_fine_records, add_parts, by_column, clone_model, exported_fine, exported_model, find_parts,
+    free_model, has_met, import_fine, import_model, make_parts, meet, model_bytes, part_records,
+    train_parts,
 )
 from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.leaf cimport LeafModels
@@ -38,7 +39,7 @@ from streamtree._core.stream.scales cimport ColumnScale
 
 import numpy as np
 
-from streamtree._core.leaves.additive import check_model
+from streamtree._core.leaves.additive import check_fine, check_model
 from streamtree._core.leaves.naivebayes import check_bayes
 from streamtree._core.store.state import check_finite, check_same_kind, require
 from streamtree._core.store.tables import check_tables
@@ -147,6 +148,12 @@ cdef class MixtureLeaves(LeafModels):
         weigh(copy)
         return 0
 
+    cdef int look_closely(self, int32_t node, int32_t column) except -1 nogil:
+        """As for all leaf models: fine knots, which have learned nothing yet, join the others."""
+        if self.has_knots and self.context.scaler.columns[column].has_varied:
+            add_fine_column(&self.states[node].model, column)
+        return 0
+
     cdef void clear(self, int32_t node) noexcept nogil:
         """As for all leaf models; a common model lives on with those who have it."""
         release(self.states[node])
@@ -168,6 +175,8 @@ cdef class MixtureLeaves(LeafModels):
         parts.n_columns = self.context.n_columns
         parts.room = scratch.part_slots[i]
         parts.steps = scratch.part_steps
+        # those that are common have none
+        parts.fine = scratch.fine if i == 1 else NULL
 
     cdef ExpertOutputs* outputs(self, int32_t node, const Row* row,
                                 Scratch* scratch) noexcept nogil:
@@ -320,6 +329,7 @@ cdef class MixtureLeaves(LeafModels):
             values[i, 0] = parts.row.values[i]
         find_parts(model, parts)
         records = part_records(model, parts, RATES * stride) * values
+        add_fine_records(model, parts, records)
         total = 0.0
         for rate in range(RATES):
             scores = prior.copy()
@@ -545,11 +555,14 @@ cdef class MixtureLeaves(LeafModels):
             check_finite(np.array([state[number]]), at_least=0.0)
         nodes, used = set(), {}
         for i, saved in enumerate(state["models"]):
-            check_same_kind(saved, {**kind, "bayes": saved.get("bayes")})
+            check_same_kind(
+                saved, {**kind, "bayes": saved.get("bayes"), "fine": saved.get("fine")}
+            )
             node, top = saved["node"], saved["top"]
             require(-1 <= node < n_nodes and node not in nodes, "the node of a leaf model")
             check_saved(saved, n_columns, n_outputs, self.max_classes)
             require(saved["bayes"] is None or self.has_knots, "naive Bayes of a leaf model")
+            require(saved["fine"] is None or self.has_knots, "what a leaf looks at closely")
             if node < 0:
                 used[i] = False
                 require(top == -1, "the common model of a common model")
@@ -673,6 +686,7 @@ cdef dict exported_state(const ModelState* state):
     return {
         "classes": classes, "losses": export_floats(state.losses, EXPERTS),
         "shares": export_floats(state.shares, EXPERTS), **exported_model(&state.model),
+        "fine": exported_fine(&state.model),
         "bayes": exported_bayes(state.bayes) if state.bayes != NULL else None,
         "rest": {"keys": weights["keys"], "weights": weights["records"][:, 0].copy()},
         "rest_weight": state.rest_weight, "rest_class": state.rest_class,
@@ -683,6 +697,7 @@ cdef int import_state(ModelState* state, dict saved, int32_t n_columns) except -
     cdef int32_t k, n = <int32_t> len(saved["classes"])
     cdef int expert
     import_model(&state.model, n_columns, saved)
+    import_fine(&state.model, n_columns, saved["fine"])
     if saved["bayes"] is not None:
         state.bayes = new_bayes()
         import_bayes(state.bayes, n_columns, saved["bayes"])
@@ -713,6 +728,9 @@ def check_saved(saved, n_columns, n_labels, max_classes):
     require(len(set(classes)) == len(classes) <= max_classes, "a leaf's classes")
     require(all(0 <= label < n_labels for label in classes), "a leaf's classes")
     check_model(saved, n_columns)
+    if saved["fine"] is not None:
+        require(saved["top"] >= 0, "what a leaf looks at closely")
+        check_fine(saved["fine"], saved["stride"], n_columns)
     if saved["bayes"] is not None:
         check_bayes(saved["bayes"], n_columns)
     for model in (saved, saved["bayes"] or saved):

@@ -7,6 +7,30 @@ from streamtree._core.stream.row cimport EncodedRow, Row, View
 cpdef enum:
     KNOTS = 8           # of a column
     PARTS = 3           # of a value, at most: its linear part and two knots
+    FINE_KNOTS = 64     # of a column that is looked at closely
+
+cdef enum:
+    # Knots lie at -2, -1.5, ... 1.5 scales, fine ones at -3.2, -3.1, ... 3.1. What is beyond counts
+    # as the last one.
+    FIRST_KNOT = -2
+    KNOTS_A_SCALE = 2
+    FINE_KNOTS_A_SCALE = 10
+
+
+cdef inline void put_knots(double place, int32_t n, int32_t column, int32_t* keys,
+                           float* values) noexcept nogil:
+    """Write the two of a column's n knots that a place is between, and how near it is to each."""
+    cdef int32_t knot
+    place = min(max(place, 0.0), <double> (n - 1))
+    knot = min(<int32_t> place, n - 2)
+    place -= knot
+    keys[0], keys[1] = n * column + knot, n * column + knot + 1
+    values[0], values[1] = <float> (1.0 - place), <float> place
+
+
+cdef inline void put_fine_knots(double value, int32_t column, int32_t* keys,
+                                float* values) noexcept nogil:
+    put_knots(FINE_KNOTS_A_SCALE * value + FINE_KNOTS // 2, FINE_KNOTS, column, keys, values)
 
 
 cdef inline double encoded_value(const Row* row, int32_t column) noexcept nogil:

@@ -20,9 +20,6 @@ cdef enum:
     MOST_ORDERED = 1000     # columns that are ordered once and not by row
     # of room for a value: keys and numbers of its parts, its presence, and whether it is sparse
     VALUE_BYTES = PARTS * (sizeof(int32_t) + sizeof(float)) + sizeof(float) + 1
-    # Knots lie at -2, -1.5, ... 1.5 scales; what is beyond counts as the last one.
-    FIRST_KNOT = -2
-    KNOTS_A_SCALE = 2
 
 
 cdef void sort_words(uint64_t* words, Py_ssize_t n) noexcept nogil:
@@ -141,8 +138,8 @@ cdef class RowEncoder:
         cdef const uint64_t* order
         cdef const ColumnScale* scales = self.context.scaler.columns
         cdef Py_ssize_t i, k, n_linear = 1, n_present = 0, n = view.n + 1, length = view.n
-        cdef int32_t column, knot
-        cdef double value, place
+        cdef int32_t column
+        cdef double value
         cdef bint is_spread
         # in local variables: as far as the compiler knows, what is written might move the others
         cdef int32_t* keys
@@ -178,14 +175,9 @@ cdef class RowEncoder:
                     presence[n_linear - 1] = 1.0
                     n_present += 1
                 continue
-            place = (value - FIRST_KNOT) * KNOTS_A_SCALE
-            place = min(max(place, 0.0), <double> (KNOTS - 1))
-            knot = min(<int32_t> place, KNOTS - 2)
-            place -= knot
-            keys[n] = KNOTS * column + knot
-            values[n] = <float> (1.0 - place)
-            keys[n + 1] = KNOTS * column + knot + 1
-            values[n + 1] = <float> place
+            put_knots(
+                (value - FIRST_KNOT) * KNOTS_A_SCALE, KNOTS, column, &keys[n], &values[n]
+            )
             n += 2
         out.keys, out.values, out.presence, out.sparse = keys, values, presence, sparse
         out.n_linear, out.n_present, out.n = n_linear, n_present, n

@@ -18,7 +18,7 @@ from streamtree._core.stream.features cimport UNBOUNDED, FeatureIndex, check_nam
 from streamtree._core.stream.labels cimport LabelIndex
 from streamtree._core.stream.lock cimport ModelLock
 from streamtree._core.stream.row cimport (
-    BY_LABEL, ENCODED, LISTED, PLAIN, STANDARD, TABLE, Scratch, places_for,
+    BY_LABEL, ENCODED, LISTED, PLAIN, STANDARD, TABLE, FineKnots, Scratch, places_for,
 )
 from streamtree._core.stream.scaling cimport ColumnScaler
 from streamtree._core.stream.sources cimport RowSource
@@ -41,10 +41,14 @@ cdef dict as_dict(object x, str rule="x must be a dict of features"):
     raise TypeError(f"{rule}, got {type(x).__name__}")
 
 
-cdef inline size_t value_bytes(const Scratch* scratch) noexcept nogil:
-    """What room for a value of a row takes."""
+cdef inline size_t room_bytes(const Scratch* scratch, Py_ssize_t n) noexcept nogil:
+    """What room for n values of a row takes."""
     cdef size_t size = sizeof(double) + sizeof(int32_t)
-    return size + (PARTS * (3 * sizeof(int32_t) + sizeof(float)) if scratch.views & ENCODED else 0)
+    if not scratch.views & ENCODED:
+        return n * size
+    size += PARTS * (3 * sizeof(int32_t) + sizeof(float))
+    # the last of them aligned
+    return (n * size + 7) // 8 * 8 + sizeof(FineKnots)
 
 
 cdef inline size_t memo_bytes(const Scratch* scratch, int32_t places) noexcept nogil:
@@ -122,7 +126,8 @@ cdef class Workspace:
         )
         cdef Py_ssize_t i
         for i in range(self.n_scratches):
-            total += self.capacity * value_bytes(&self.scratch[i])
+            if self.capacity:
+                total += room_bytes(&self.scratch[i], self.capacity)
             if self.scratch[i].memo_places:
                 total += memo_bytes(&self.scratch[i], self.scratch[i].memo_places)
         if self.encoder is not None:
@@ -143,9 +148,12 @@ cdef class Workspace:
         for i in range(self.n_scratches):
             scratch = &self.scratch[i]
             # one block: the row before is forgotten anyway
-            scratch.steps = <double*> regrown(scratch.steps, n * value_bytes(scratch))
+            scratch.steps = <double*> regrown(scratch.steps, room_bytes(scratch, n))
             scratch.slots = <int32_t*> (scratch.steps + n)
             if scratch.views & ENCODED:
+                scratch.fine = <FineKnots*> (
+                    <char*> scratch.steps + room_bytes(scratch, n) - sizeof(FineKnots)
+                )
                 for part in range(3):
                     scratch.part_slots[part] = scratch.slots + (1 + part * PARTS) * n
                 scratch.part_steps = <float*> (scratch.part_slots[2] + PARTS * n)

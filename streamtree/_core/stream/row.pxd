@@ -19,6 +19,7 @@ cpdef enum Views:
 
 cdef enum:
     MOST_PLACES = 256       # classes that a memo has room for
+    MOST_FINE = 2           # columns that a model looks at closely
 
 
 cdef struct View:
@@ -67,6 +68,14 @@ cdef struct Prediction:
     double* shares
 
 
+cdef struct FineKnots:
+    # those that a row is between, two of every column that a model looks at closely
+    Py_ssize_t n
+    int32_t keys[2 * MOST_FINE]
+    int32_t slots[2 * MOST_FINE]    # of their records, -1 where there is none
+    float values[2 * MOST_FINE]     # how near each is
+
+
 cdef struct Scratch:
     int views           # of the tree that it is for
     # room for a number a value, and one
@@ -75,6 +84,7 @@ cdef struct Scratch:
     # room for a number a part, and one; only where rows are encoded
     int32_t* part_slots[3]
     float* part_steps
+    FineKnots* fine
     # what a tree remembers of the row that it predicted last; only for one that asks for it
     void* memo
     size_t memo_size        # of it in bytes, without its places

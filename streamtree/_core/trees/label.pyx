@@ -402,6 +402,7 @@ cdef class LabelTree(Tree):
         parts.n = row.encoded.n
         parts.n_columns = self.context.n_columns
         parts.room = scratch.part_slots[0]
+        parts.fine = NULL
 
     cdef Walk* _walk(self, int32_t node, const Row* row, Scratch* scratch) noexcept nogil:
         """Find the groups in which the label most probably is, level by level."""

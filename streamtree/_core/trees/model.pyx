@@ -211,6 +211,8 @@ cdef class ModelTree(Tree):
             self._begin(node, left)
             self._begin(node, right)
             self._bequeath(node, left, right, share)
+            self.leaves.look_closely(left, best.column)
+            self.leaves.look_closely(right, best.column)
             is_done = True
         finally:
             if not is_done:
