@@ -238,11 +238,13 @@ cdef int add_fine_records(const AdditiveModel* model, const Parts* parts,
     cdef const FineKnots* fine = parts.fine
     cdef const float* record
     for k in range(fine.n if fine != NULL else 0):
+        if fine.slots[k] < 0:
+            continue
         i = 1
         while parts.row.keys[i] != fine.keys[k] // FINE_KNOTS + 1:
             i += 1
-        record = &(<const float*> model.fine.knots.records)[max(fine.slots[k], 0) * record_size]
-        for j in range(out.shape[1] if fine.slots[k] >= 0 else 0):
+        record = &(<const float*> model.fine.knots.records)[fine.slots[k] * record_size]
+        for j in range(out.shape[1]):
             out[i, j] += fine.values[k] * record[j]
     return 0
 

