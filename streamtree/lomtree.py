@@ -167,7 +167,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
 
     >>> model = LOMTreeClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 93.37%
+    Accuracy: 93.33%
 
     >>> model = LOMTreeClassifier(leaf_model="majority")
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())

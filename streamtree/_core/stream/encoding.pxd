@@ -7,14 +7,14 @@ from streamtree._core.stream.row cimport EncodedRow, Row, View
 cpdef enum:
     KNOTS = 8           # of a column
     PARTS = 3           # of a value, at most: its linear part and two knots
-    FINE_KNOTS = 64     # of a column that is looked at closely
+    FINE_KNOTS = 48     # of a column that is looked at closely
 
 cdef enum:
-    # Knots lie at -2, -1.5, ... 1.5 scales, fine ones at -3.2, -3.1, ... 3.1. What is beyond counts
-    # as the last one.
+    # Knots lie at -2, -1.5, ... 1.5 scales, fine ones at -3, -2.875, ... 2.875. What is beyond
+    # counts as the last one.
     FIRST_KNOT = -2
     KNOTS_A_SCALE = 2
-    FINE_KNOTS_A_SCALE = 10
+    FINE_KNOTS_A_SCALE = 8
 
 
 cdef inline void put_knots(double place, int32_t n, int32_t column, int32_t* keys,

@@ -165,8 +165,8 @@ class ReferenceChild(ReferenceLeaf):
     def own_parts(self, row):
         parts = self.common.parts(row)
         for name in self.fine:
-            place = np.clip((row[name] + 3.2) / 0.1, 0, 63)
-            knot = min(int(place), 62)
+            place = np.clip((row[name] + 3.0) / 0.125, 0, 47)
+            knot = min(int(place), 46)
             parts[name, "fine", knot] = 1.0 - (place - knot)
             parts[name, "fine", knot + 1] = place - knot
         return parts
@@ -262,7 +262,7 @@ def test_leaves_below_a_split_learn_as_the_reference_does():
         n_compared += 1
     assert n_compared > 300
     # fine knots took part, of the column that was split
-    assert all(sum(map(is_fine, leaf.squares)) > 20 for leaf in leaves)
+    assert all(sum(map(is_fine, leaf.squares)) > 15 for leaf in leaves)
 
 
 def two_leaves(state, values):
@@ -287,7 +287,7 @@ def take_over(reference, state, part):
     """Let the reference go on from one model of a state."""
     leaves = state["tree"]["leaves"]
     stride = part["stride"]
-    for name, n in (("linear", None), ("knots", 8), ("fine", 64)):
+    for name, n in (("linear", None), ("knots", 8), ("fine", 48)):
         table = part[name] or {"keys": np.empty(0), "records": ()}
         for key, record in zip(table["keys"].tolist(), table["records"], strict=True):
             if name == "linear":
@@ -571,7 +571,7 @@ SPOILT = {
     "no column looked at closely": put(np.empty(0, np.int32), *MODELS, 1, "fine", "columns"),
     "a column looked at closely twice": put(np.zeros(2, np.int32), *MODELS, 1, "fine", "columns"),
     "columns looked at closely": put(np.arange(3, dtype=np.int32), *MODELS, 1, "fine", "columns"),
-    "a fine knot": put(64 * 4, *MODELS, 1, "fine", "keys", -1),
+    "a fine knot": put(48 * 4, *MODELS, 1, "fine", "keys", -1),
     "a weight of a fine knot": put(np.inf, *MODELS, 1, "fine", "records", 0, 0),
     "no fine knots": put({}, *MODELS, 1, "fine"),
     "fine knots of a common model": lambda tree: put(
