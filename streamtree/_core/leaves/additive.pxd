@@ -24,7 +24,7 @@ cdef enum:
 
 cdef struct FineRecords:
     # of the columns that a model looks at closely
-    Table knots         # FINE_KNOTS * column + knot -> record
+    Table knots         # FINE_KNOTS * place of the column in `columns` + knot -> record
     int32_t columns[MOST_FINE]
     int32_t n
 
@@ -101,4 +101,4 @@ cdef size_t model_bytes(const AdditiveModel* model) noexcept nogil
 cdef dict exported_model(const AdditiveModel* model)
 cdef int import_model(AdditiveModel* model, int32_t n_columns, dict state) except -1
 cdef dict exported_fine(const AdditiveModel* model)
-cdef int import_fine(AdditiveModel* model, int32_t n_columns, dict state) except -1
+cdef int import_fine(AdditiveModel* model, dict state) except -1

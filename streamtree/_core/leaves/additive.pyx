@@ -12,7 +12,7 @@ from streamtree._core.store.tables cimport (
     table_sorted_slots,
 )
 from streamtree._core.stream.encoding cimport FINE_KNOTS, KNOTS, put_fine_knots
-from streamtree._core.stream.row cimport EncodedRow, FineKnots
+from streamtree._core.stream.row cimport MOST_FINE, EncodedRow, FineKnots
 from streamtree._core.stream.scales cimport ColumnScale, n_shown
 
 import numpy as np
@@ -23,6 +23,7 @@ from streamtree._core.store.tables import check_tables
 
 cdef enum:
     LEAST_SHOWN = 4         # values of a column that is not forgotten where memory is short
+    FINE_KEYS = FINE_KNOTS * MOST_FINE
 
 cdef extern from "../kernels/additive.h":
     void add_scores "streamtree_add_scores"(
@@ -154,7 +155,7 @@ cdef void find_fine(const FineRecords* records, const EncodedRow* row,
     for i in range(records.n):
         value = value_in(row, records.columns[i])
         if value == value:
-            put_fine_knots(value, records.columns[i], &fine.keys[fine.n], &fine.values[fine.n])
+            put_fine_knots(value, i, &fine.keys[fine.n], &fine.values[fine.n])
             fine.n += 2
     table_locate(&records.knots, fine.keys, fine.n, fine.slots)
 
@@ -170,7 +171,7 @@ cdef double value_in(const EncodedRow* row, int32_t column) noexcept nogil:
     return NAN
 
 
-cdef int make_fine(AdditiveModel* model, FineKnots* fine, int32_t n_columns) except -1 nogil:
+cdef int make_fine(AdditiveModel* model, FineKnots* fine) except -1 nogil:
     """Make the records of fine knots; those that find no room do not take part."""
     cdef Py_ssize_t i, n = 0
     for i in range(fine.n):
@@ -178,8 +179,8 @@ cdef int make_fine(AdditiveModel* model, FineKnots* fine, int32_t n_columns) exc
     if n == fine.n:
         return 0
     table_locate_all(
-        &model.fine.knots, record_width(model.stride), fine.keys, fine.n, FINE_KNOTS * n_columns,
-        DENSE_FACTOR, fine.slots,
+        &model.fine.knots, record_width(model.stride), fine.keys, fine.n, FINE_KEYS, DENSE_FACTOR,
+        fine.slots,
     )
     n = 0
     for i in range(fine.n):
@@ -198,7 +199,7 @@ cdef int make_parts(AdditiveModel* model, Parts* parts) except -1 nogil:
     cdef Py_ssize_t n_linear = parts.row.n_linear
     cdef Py_ssize_t n_absent
     if parts.fine != NULL:
-        make_fine(model, parts.fine, parts.n_columns)
+        make_fine(model, parts.fine)
     if parts.is_complete:
         return 0
     n_absent = table_locate_all(
@@ -237,11 +238,12 @@ cdef int add_fine_records(const AdditiveModel* model, const Parts* parts,
     cdef Py_ssize_t k, i, j, record_size = 2 * record_width(model.stride)
     cdef const FineKnots* fine = parts.fine
     cdef const float* record
+    cdef int32_t column
     for k in range(fine.n if fine != NULL else 0):
         if fine.slots[k] < 0:
             continue
-        i = 1
-        while parts.row.keys[i] != fine.keys[k] // FINE_KNOTS + 1:
+        column, i = model.fine.columns[fine.keys[k] // FINE_KNOTS], 1
+        while parts.row.keys[i] != column + 1:
             i += 1
         record = &(<const float*> model.fine.knots.records)[fine.slots[k] * record_size]
         for j in range(out.shape[1]):
@@ -346,8 +348,8 @@ cdef int widen_tables(
             if model.fine != NULL:
                 wide.fine = new_fine(model.fine)
                 copy_table(
-                    &model.fine.knots, model.stride, &wide.fine.knots, wide.stride,
-                    FINE_KNOTS * n_columns, copy,
+                    &model.fine.knots, model.stride, &wide.fine.knots, wide.stride, FINE_KEYS,
+                    copy,
                 )
             # so that a bias finds room and nothing can fail any more
             table_insert(&wide.linear, record_width(wide.stride), 0, n_columns + 1)
@@ -517,13 +519,13 @@ cdef dict exported_fine(const AdditiveModel* model):
     return {"columns": columns, **exported(&model.fine.knots, model.stride)}
 
 
-cdef int import_fine(AdditiveModel* model, int32_t n_columns, dict state) except -1:
+cdef int import_fine(AdditiveModel* model, dict state) except -1:
     """The other way round, once `import_model` is through."""
     if state is None:
         return 0
     for column in state["columns"]:
         add_fine_column(model, column)
-    return imported(&model.fine.knots, model.stride, FINE_KNOTS * n_columns, state)
+    return imported(&model.fine.knots, model.stride, FINE_KEYS, state)
 
 
 cdef dict exported(const Table* table, int32_t stride):
@@ -573,7 +575,7 @@ def check_fine(fine, stride, n_columns):
     require(0 < len(columns) <= MOST_FINE, "the columns that a leaf looks at closely")
     require(((columns >= 0) & (columns < n_columns)).all(), "a column that a leaf looks at closely")
     require(len(set(columns.tolist())) == len(columns), "a column that a leaf looks at closely")
-    check_records(fine, stride, FINE_KNOTS * n_columns)
+    check_records(fine, stride, FINE_KNOTS * len(columns))
 
 
 def check_records(table, stride, n_keys):

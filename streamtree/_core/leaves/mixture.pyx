@@ -697,7 +697,7 @@ cdef int import_state(ModelState* state, dict saved, int32_t n_columns) except -
     cdef int32_t k, n = <int32_t> len(saved["classes"])
     cdef int expert
     import_model(&state.model, n_columns, saved)
-    import_fine(&state.model, n_columns, saved["fine"])
+    import_fine(&state.model, saved["fine"])
     if saved["bayes"] is not None:
         state.bayes = new_bayes()
         import_bayes(state.bayes, n_columns, saved["bayes"])

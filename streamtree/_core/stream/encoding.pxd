@@ -28,9 +28,10 @@ cdef inline void put_knots(double place, int32_t n, int32_t column, int32_t* key
     values[0], values[1] = <float> (1.0 - place), <float> place
 
 
-cdef inline void put_fine_knots(double value, int32_t column, int32_t* keys,
+cdef inline void put_fine_knots(double value, int32_t place, int32_t* keys,
                                 float* values) noexcept nogil:
-    put_knots(FINE_KNOTS_A_SCALE * value + FINE_KNOTS // 2, FINE_KNOTS, column, keys, values)
+    """The same of the column in a place among those that are looked at closely."""
+    put_knots(FINE_KNOTS_A_SCALE * value + FINE_KNOTS // 2, FINE_KNOTS, place, keys, values)
 
 
 cdef inline double encoded_value(const Row* row, int32_t column) noexcept nogil:

@@ -293,7 +293,8 @@ def take_over(reference, state, part):
             if name == "linear":
                 place = "bias" if key == 0 else state["features"][key - 1]
             else:
-                place = state["features"][key // n], *([name] * (name == "fine")), key % n
+                column = part["fine"]["columns"][key // n] if name == "fine" else key // n
+                place = state["features"][column], *([name] * (name == "fine")), key % n
             reference.squares[place] = float(record[2 * stride])
             for rate in range(2):
                 found = record[rate * stride :][:4].astype(float)
@@ -571,7 +572,7 @@ SPOILT = {
     "no column looked at closely": put(np.empty(0, np.int32), *MODELS, 1, "fine", "columns"),
     "a column looked at closely twice": put(np.zeros(2, np.int32), *MODELS, 1, "fine", "columns"),
     "columns looked at closely": put(np.arange(3, dtype=np.int32), *MODELS, 1, "fine", "columns"),
-    "a fine knot": put(48 * 4, *MODELS, 1, "fine", "keys", -1),
+    "a fine knot": put(48 * 2, *MODELS, 1, "fine", "keys", -1),
     "a weight of a fine knot": put(np.inf, *MODELS, 1, "fine", "records", 0, 0),
     "no fine knots": put({}, *MODELS, 1, "fine"),
     "fine knots of a common model": lambda tree: put(
