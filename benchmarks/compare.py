@@ -9,7 +9,9 @@ Each version runs in an interpreter of its own, by compare_worker.py.
 each predicted before it is learned, and prints accuracy or R2 of both, the largest differences
 first; "same" marks predictions that agree to the last bit. With `--names 6` a score is the mean of
 six runs, in each of which the columns have other names, and its deviation stands behind it: names
-are what learners draw columns by, and one draw says little where trees are.
+are what learners draw columns by, and one draw says little where trees are. With `--shuffled` the
+rows come in another order, too, in all runs but the first. Both versions see the same runs: behind
+the difference stands its standard error.
 
 `speed` prints how many times as fast this version is, the median [least, greatest] of the ratios
 of runs that take turns: by dicts (predict and learn each row), by arrays (learn_many), and by
@@ -30,6 +32,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from data import data_folder
 from gate_streams import CLASSES, NUMBERS, ROWS
 from peers import ratios
@@ -120,20 +123,32 @@ def accuracy(report: Report, ours: Version, other: Version, options: argparse.Na
     found = []
     for label, task in tasks([*CLASSES, *NUMBERS], options):
         for version in (ours, other):
-            version.ask({**task, "way": "dicts", "names": options.names})
+            version.ask({
+                **task, "way": "dicts", "names": options.names, "shuffled": options.shuffled
+            })
         found.append((task["set"], label, ours.answer(), other.answer()))
         name, _, a, b = found[-1]
-        print(f"{name}, {label}: {a['score']:.4f}, other {b['score']:.4f}", file=sys.stderr)
-    found.sort(key=lambda line: -abs(line[2]["score"] - line[3]["score"]))
+        print(
+            f"{name}, {label}: {np.mean(a['scores']):.4f}, other {np.mean(b['scores']):.4f}",
+            file=sys.stderr,
+        )
+    found.sort(key=lambda line: -abs(np.mean(line[2]["scores"]) - np.mean(line[3]["scores"])))
     report.table(
-        ["set", "learner", "ours", "sd", "other", "sd", "difference", ""],
+        ["set", "learner", "ours", "sd", "other", "sd", "difference", "+-", ""],
         [
-            [name, label, f"{a['score']:.4f}", f"{a['deviation']:.4f}", f"{b['score']:.4f}",
-             f"{b['deviation']:.4f}", f"{a['score'] - b['score']:+.4f}",
+            [name, label, *cells(a["scores"], b["scores"]),
              "same" if a["digest"] == b["digest"] else ""]
             for name, label, a, b in found
         ],
     )
+
+
+def cells(ours: list[float], other: list[float]) -> list[str]:
+    """Means and deviations of the scores, their mean difference and its standard error."""
+    gains = np.subtract(ours, other)
+    error = f"{gains.std(ddof=1) / len(gains) ** 0.5:.4f}" if len(gains) > 1 else ""
+    both = [f"{of(scores):.4f}" for scores in (ours, other) for of in (np.mean, np.std)]
+    return [*both, f"{gains.mean():+.4f}", error]
 
 
 def speed(report: Report, ours: Version, other: Version, options: argparse.Namespace) -> None:
@@ -165,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=ROWS, help=f"of a set at the most ({ROWS:,})")
     parser.add_argument("--repeats", type=int, default=5, help="repetitions of timings (5)")
     parser.add_argument("--names", type=int, default=1, help="namings of the columns (1)")
+    parser.add_argument("--shuffled", action="store_true", help="and other orders of the rows")
     options = parser.parse_args(arguments)
     if unknown := [name for name in options.sections if name not in sections]:
         parser.error(f"no section {unknown[0]!r}; there are {', '.join(sections)}")

@@ -84,12 +84,16 @@ def done(task: dict[str, Any]) -> dict[str, Any]:
         test_then_learn(model, X, y)
     answer: dict[str, Any] = {"seconds": time.process_time() - began}
     if predicted is not None:
-        scores = [score(predicted, y)] + [
-            score(dicts(kind(**task["params"]), renamed(rows, naming), targets), y)
-            for naming in range(1, task.get("names", 1))
-        ]
+        scores = [score(predicted, y)]
+        for naming in range(1, task.get("names", 1)):
+            order = np.arange(len(y))
+            if task.get("shuffled"):
+                order = np.random.default_rng(naming).permutation(len(y))
+            others = renamed([rows[i] for i in order], naming)
+            said = dicts(kind(**task["params"]), others, y[order].tolist())
+            scores.append(score(said, y[order]))
         digest = hashlib.sha256(json.dumps(predicted).encode()).hexdigest()
-        answer |= {"score": np.mean(scores), "deviation": np.std(scores), "digest": digest}
+        answer |= {"scores": scores, "digest": digest}
     return answer
 
 
