@@ -340,10 +340,11 @@ def test_a_version_compared_with_itself_says_the_same(folder, monkeypatch, capsy
     np.savez(folder / "abalone.npz", X=X, y=X[:, 0].astype(np.float32))
     compare.main([
         "accuracy", "speed", "--other", sys.executable, "--sets", "elec2", "abalone", "letter",
-        "--learners", "ModelTree*", "*majority", "SoftTreeR*", "--repeats", "1",
+        "--learners", "ModelTree*", "*majority", "SoftTreeR*", "--repeats", "1", "--names", "3",
+        "--shuffled",
     ])
     out = capsys.readouterr().out
-    assert out.count("+0.0000  same") == 3
+    assert out.count("+0.0000  0.0000  same") == 3
     assert "skipped letter: it is not in" in out
     speeds = out.split("## speed")[1].splitlines()
     assert len([line for line in speeds if line.startswith("elec2  ") and "x [" in line]) == 2
