@@ -165,10 +165,17 @@ cdef double value_in(const EncodedRow* row, int32_t column) noexcept nogil:
     cdef Py_ssize_t i
     if row.by_column != NULL:
         return row.by_column[column]
+    i = linear_part(row, column)
+    return row.values[i] if i else NAN
+
+
+cdef Py_ssize_t linear_part(const EncodedRow* row, int32_t column) noexcept nogil:
+    """Where the linear part of a column is; 0, where the bias is, if the row does not have it."""
+    cdef Py_ssize_t i
     for i in range(1, row.n_linear):
         if row.keys[i] == column + 1:
-            return row.values[i]
-    return NAN
+            return i
+    return 0
 
 
 cdef int make_fine(AdditiveModel* model, FineKnots* fine) except -1 nogil:
@@ -238,13 +245,10 @@ cdef int add_fine_records(const AdditiveModel* model, const Parts* parts,
     cdef Py_ssize_t k, i, j, record_size = 2 * record_width(model.stride)
     cdef const FineKnots* fine = parts.fine
     cdef const float* record
-    cdef int32_t column
     for k in range(fine.n if fine != NULL else 0):
         if fine.slots[k] < 0:
             continue
-        column, i = model.fine.columns[fine.keys[k] // FINE_KNOTS], 1
-        while parts.row.keys[i] != column + 1:
-            i += 1
+        i = linear_part(parts.row, model.fine.columns[fine.keys[k] // FINE_KNOTS])
         record = &(<const float*> model.fine.knots.records)[fine.slots[k] * record_size]
         for j in range(out.shape[1]):
             out[i, j] += fine.values[k] * record[j]

@@ -562,7 +562,11 @@ cdef class MixtureLeaves(LeafModels):
             require(-1 <= node < n_nodes and node not in nodes, "the node of a leaf model")
             check_saved(saved, n_columns, n_outputs, self.max_classes)
             require(saved["bayes"] is None or self.has_knots, "naive Bayes of a leaf model")
-            require(saved["fine"] is None or self.has_knots, "what a leaf looks at closely")
+            # only what a leaf learned on from another has them
+            require(
+                saved["fine"] is None or (self.has_knots and top >= 0),
+                "what a leaf looks at closely",
+            )
             if node < 0:
                 used[i] = False
                 require(top == -1, "the common model of a common model")
@@ -729,7 +733,6 @@ def check_saved(saved, n_columns, n_labels, max_classes):
     require(all(0 <= label < n_labels for label in classes), "a leaf's classes")
     check_model(saved, n_columns)
     if saved["fine"] is not None:
-        require(saved["top"] >= 0, "what a leaf looks at closely")
         check_fine(saved["fine"], saved["stride"], n_columns)
     if saved["bayes"] is not None:
         check_bayes(saved["bayes"], n_columns)
