@@ -273,11 +273,12 @@ static inline void streamtree_count(
 }
 
 #if defined(STREAMTREE_VECTORS)
-/* streamtree_expf of four numbers */
-STREAMTREE_INLINE streamtree_four streamtree_expf_of_four(streamtree_four x)
+/* out = streamtree_expf(in - shift), of four numbers */
+STREAMTREE_INLINE void streamtree_exp_four(const float *in, float shift, float *out)
 {
     typedef streamtree_four four;
     typedef streamtree_whole_four whole_four;
+    four x = *(const four *) in - shift;
     const whole_four is_small = x < -60.0f;
     x = (four) ((whole_four) x & ~is_small);
     const whole_four whole = __builtin_convertvector(x * 1.44269504f - 0.5f, whole_four);
@@ -286,7 +287,7 @@ STREAMTREE_INLINE streamtree_four streamtree_expf_of_four(streamtree_four x)
     const four y = 1.0f + r * (1.0f + r * (0.5f + r * (0.16666667f + r * (0.041666668f
                    + r * (0.0083333333f + r * 0.0013888889f)))));
     const whole_four bits = (whole + 127) << 23;
-    return (four) ((whole_four) (y * (four) bits) & ~is_small);
+    *(four *) out = (four) ((whole_four) (y * (four) bits) & ~is_small);
 }
 
 STREAMTREE_INLINE streamtree_four streamtree_larger(streamtree_four a, streamtree_four b)
@@ -294,6 +295,12 @@ STREAMTREE_INLINE streamtree_four streamtree_larger(streamtree_four a, streamtre
     const streamtree_whole_four is_larger = a > b;
     return (streamtree_four) (((streamtree_whole_four) a & is_larger)
                               | ((streamtree_whole_four) b & ~is_larger));
+}
+#else
+static inline void streamtree_exp_four(const float *in, float shift, float *out)
+{
+    for (int lane = 0; lane < 4; lane++)
+        out[lane] = streamtree_expf(in[lane] - shift);
 }
 #endif
 
@@ -320,7 +327,7 @@ static inline void streamtree_softmax(const float *scores, int n, float *probabi
         most = largest[lane] > most ? largest[lane] : most;
 #if defined(STREAMTREE_VECTORS)
     for (int k = 0; k < n / 4; k++) {
-        out[k] = streamtree_expf_of_four(in[k] - most);
+        streamtree_exp_four(scores + 4 * k, most, probabilities + 4 * k);
         sums += out[k];
     }
     memcpy(total, &sums, sizeof total);
@@ -332,8 +339,13 @@ static inline void streamtree_softmax(const float *scores, int n, float *probabi
     }
 #endif
     scale = 1.0f / ((total[0] + total[1]) + (total[2] + total[3]));
+#if defined(STREAMTREE_VECTORS)
+    for (int k = 0; k < n / 4; k++)
+        out[k] *= scale;
+#else
     for (int k = 0; k < n; k++)
         probabilities[k] *= scale;
+#endif
 }
 
 /* The probability of the second of two classes, from the difference of their scores, four times. */
@@ -342,12 +354,7 @@ static inline void streamtree_logistic(const float *scores, float *probabilities
     float small[4];
     for (int lane = 0; lane < 4; lane++)
         small[lane] = -fabsf(scores[lane]);
-#if defined(STREAMTREE_VECTORS)
-    *(streamtree_four *) small = streamtree_expf_of_four(*(streamtree_four *) small);
-#else
-    for (int lane = 0; lane < 4; lane++)
-        small[lane] = streamtree_expf(small[lane]);
-#endif
+    streamtree_exp_four(small, 0.0f, small);
     for (int lane = 0; lane < 4; lane++)
         probabilities[lane] = (scores[lane] < 0.0f ? small[lane] : 1.0f) / (1.0f + small[lane]);
 }
@@ -367,12 +374,7 @@ static inline void streamtree_judge(
         smallest = losses[expert] < smallest ? losses[expert] : smallest;
     for (int expert = 0; expert < 4; expert++)
         shares[expert] = expert < first ? -HUGE_VALF : temperature * (smallest - losses[expert]);
-#if defined(STREAMTREE_VECTORS)
-    *(streamtree_four *) shares = streamtree_expf_of_four(*(streamtree_four *) shares);
-#else
-    for (int expert = 0; expert < 4; expert++)
-        shares[expert] = streamtree_expf(shares[expert]);
-#endif
+    streamtree_exp_four(shares, 0.0f, shares);
     total = (shares[0] + shares[1]) + (shares[2] + shares[3]);
     for (int expert = 0; expert < 4; expert++)
         shares[expert] /= total;

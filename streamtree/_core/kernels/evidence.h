@@ -109,13 +109,9 @@ static inline void streamtree_move_means(
 static inline void streamtree_fading(
     uint32_t age, const float *rates, const float *losses, float *fading)
 {
-#if defined(STREAMTREE_VECTORS)
-    *(streamtree_four *) fading = streamtree_expf_of_four(
-        -(float) age * *(const streamtree_four *) rates - *(const streamtree_four *) losses);
-#else
     for (int s = 0; s < STREAMTREE_SUMS; s++)
-        fading[s] = streamtree_expf(-(float) age * rates[s] - losses[s]);
-#endif
+        fading[s] = -(float) age * rates[s] - losses[s];
+    streamtree_exp_four(fading, 0.0f, fading);
 }
 
 /* Let the sums of labels fade. */

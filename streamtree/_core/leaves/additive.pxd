@@ -61,8 +61,8 @@ cdef inline int record_width(int32_t stride) noexcept nogil:
 
 
 cdef inline int32_t stride_for(int32_t n) noexcept nogil:
-    """Room for so many classes and a quarter more."""
-    return min((n + n // 4 + 3) // 4 * 4, MOST_CLASSES)
+    """Room for so many classes."""
+    return min((n + 3) // 4 * 4, MOST_CLASSES)
 
 
 # how a record of so many classes becomes one of more

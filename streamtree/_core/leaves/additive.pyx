@@ -305,11 +305,11 @@ cdef int meet(
 
 
 cdef int widen(AdditiveModel* model, int32_t n_classes, int32_t n_columns) except -1 nogil:
-    """Make room for more classes, all of them unmet."""
+    """Make room for so many classes and an eighth more, all of the new ones unmet."""
     cdef int32_t slot, k, first = 2 if model.stride == 1 else model.stride
     cdef float* bias
     cdef int rate
-    widen_tables(model, n_classes, n_columns, copy_weights)
+    widen_tables(model, n_classes + n_classes // 8, n_columns, copy_weights)
     slot = table_insert(&model.linear, record_width(model.stride), 0, n_columns + 1)
     bias = &(<float*> model.linear.records)[2 * <size_t> slot * record_width(model.stride)]
     for rate in range(RATES):
@@ -337,7 +337,7 @@ cdef void copy_weights(
 cdef int widen_tables(
     AdditiveModel* model, int32_t n_classes, int32_t n_columns, CopyRecord copy
 ) except -1 nogil:
-    """Make room for so many classes and a quarter more; what is new in a record is zero."""
+    """Make room for so many classes; what is new in a record is zero."""
     cdef AdditiveModel wide
     memset(&wide, 0, sizeof(AdditiveModel))
     wide.stride = stride_for(n_classes)

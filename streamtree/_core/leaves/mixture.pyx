@@ -201,6 +201,8 @@ cdef class MixtureLeaves(LeafModels):
                       float* p) noexcept nogil:
         """Write what the experts of one model say."""
         cdef float scores[RATES * MOST_CLASSES]
+        cdef float* at = scores
+        cdef const float* prior = outputs.prior
         cdef int32_t k, stride = model.stride
         cdef int rate
         memset(scores, 0, max(RATES * stride, EXPERTS) * sizeof(float))
@@ -210,15 +212,16 @@ cdef class MixtureLeaves(LeafModels):
             for rate in range(RATES if outputs.has_prior else 0):
                 scores[rate] += outputs.prior[1] - outputs.prior[0]
             respond_of_two(scores, 0, RATES, p, outputs.apart)
-        for rate in range(RATES):
+        for _ in range(RATES):
             if stride > 1:
                 for k in range(min(stride, outputs.n_classes) if outputs.has_prior else 0):
-                    scores[rate * stride + k] += outputs.prior[k]
-                softmax(&scores[rate * stride], stride, p)
+                    at[k] += prior[k]
+                softmax(at, stride, p)
             # between n_classes and stride there are zeros already: UNMET is the bias
             for k in range(max(stride, 4), (outputs.n_classes + 3) // 4 * 4):
                 p[k] = 0.0
             p += outputs.apart
+            at += stride
 
     cdef void mix(self, int32_t node, ExpertOutputs* outputs) noexcept nogil:
         """Write what every expert says of the classes, and the mixture."""

@@ -193,11 +193,16 @@ cdef void clear_weights(Table* table, int32_t stride, int32_t place) noexcept no
         record[place] = record[stride + place] = <float> 0.0
 
 
+cdef inline int32_t with_more(int32_t n_labels) noexcept nogil:
+    """So many labels and a quarter more."""
+    return n_labels + n_labels // 4
+
+
 cdef int make_room(AdditiveModel* model, int32_t n_labels, int32_t n_columns) except -1 nogil:
     """Make room for so many labels; the new ones have weights of 0."""
     if n_labels <= model.stride:
         return 0
-    return widen_tables(model, n_labels, n_columns, copy_weights)
+    return widen_tables(model, with_more(n_labels), n_columns, copy_weights)
 
 
 cdef void copy_weights(
@@ -214,7 +219,7 @@ cdef int take_mixture(
 ) except -1 nogil:
     """Make an empty model of what one of additive models at several rates says on average."""
     clone_model(model, mixture, NULL)
-    return widen_tables(model, n_labels, n_columns, copy_mixture)
+    return widen_tables(model, with_more(n_labels), n_columns, copy_mixture)
 
 
 cdef void copy_mixture(
@@ -242,7 +247,7 @@ cdef int take_part(
 
     What speaks for none of them is left out.
     """
-    part.stride = stride_for(n_labels)
+    part.stride = stride_for(with_more(n_labels))
     with gil:
         try:
             copy_part(&part.linear, part, &model.linear, model, places, n_labels, n_columns + 1)
