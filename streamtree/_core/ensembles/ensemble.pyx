@@ -300,6 +300,17 @@ cdef class Ensemble(Tree):
         for m in range(self.n_members if self.has_correctors else 0):
             (<Tree> self.trees[m]).catch_up()
 
+    cdef int let_wait(self) except -1 nogil:
+        cdef Py_ssize_t m
+        cdef Ledger* before
+        for m in range(self.n_members):
+            before = begin_counting(<Budget> self.ledgers[m])
+            try:
+                (<Tree> self.trees[m]).let_wait()
+            finally:
+                end_counting(before)
+        return 0
+
     cdef bint needs_all_rows(self) noexcept nogil:
         cdef Py_ssize_t m
         for m in range(self.n_members):

@@ -320,7 +320,8 @@ cdef class Learner:
             workspace.raw.swap(workspace.incoming)
         if self.intake.count(workspace, zeros_implied):
             is_there = False
-        return self.intake.make_counted(workspace, is_there)
+        self.intake.make_counted(workspace, is_there)
+        return self.tree.let_wait()
 
     cdef void foretell_before(self, Workspace workspace, const Example* example,
                               Prediction* out) noexcept nogil:

@@ -355,6 +355,9 @@ cdef class LabelTree(Tree):
             return n
         return Tree.labels_at_once(self, bytes)
 
+    cdef int let_wait(self) except -1 nogil:
+        return 0 if self.whole is None else self.whole.let_wait()
+
     cdef int _reserve(self, int32_t n) except -1 nogil:
         self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
         return 0

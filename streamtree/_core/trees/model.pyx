@@ -15,8 +15,8 @@ from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.store.budget cimport counted_room, counted_zeros, give_back, may_grow
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
-    Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert, table_key,
-    table_sorted_slots,
+    Table, TableExport, import_table, table_bytes, table_count, table_find, table_free,
+    table_insert, table_key, table_sorted_slots,
 )
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.encoding cimport encoded_value
@@ -179,6 +179,22 @@ cdef class ModelTree(Tree):
         self.finder.watch(self.nodes[node].search, node, row, &residuals, example.weight)
         if self.finder.found(self.nodes[node].search, residuals.n, &best):
             self._split(node, &best)
+        return 0
+
+    cdef int let_wait(self) except -1 nogil:
+        """Begin anew if there is no split yet and the root has met most labels.
+
+        Most of them came once, and would be in the models of all leaves.
+        """
+        cdef Node* root = &self.nodes[ROOT]
+        if self.links.size > 1 or 2 * table_count(&root.classes, 1) <= self.context.n_labels:
+            return 0
+        self.leaves.open(ROOT)
+        free_search(root.search)
+        root.search = NULL
+        table_free(&root.classes)
+        root.stats.votes = root.stats.majority_votes = 0.0
+        root.stats.majority = -1
         return 0
 
     cdef int _vote(self, int32_t node, int32_t label, double weight) except -1 nogil:

@@ -28,6 +28,7 @@ cdef class Tree:
     cdef int bind(self, Context context) except -1
     cdef int bound(self, object bytes) except -1
     cdef object labels_at_once(self, object bytes)
+    cdef int let_wait(self) except -1 nogil
     cdef bint needs_all_rows(self) noexcept nogil
     cdef void rest(self, bint rests) noexcept nogil
     cdef void catch_up(self) noexcept nogil

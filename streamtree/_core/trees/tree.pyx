@@ -73,6 +73,10 @@ cdef class Tree:
         tree that may take so many bytes."""
         return max(<object> LEAST_AT_ONCE, bytes // BYTES_AT_ONCE)
 
+    cdef int let_wait(self) except -1 nogil:
+        """A label has to come again before it is learned, for most of those so far came once."""
+        return 0
+
     cdef bint needs_all_rows(self) noexcept nogil:
         """Whether there is so much to learn that an ensemble is to let nobody rest."""
         return False

@@ -10,7 +10,7 @@ from support.estimators import NAMES, as_batch
 from support.streams import as_dicts, blobs
 
 import streamtree
-from streamtree import ModelTreeClassifier
+from streamtree import LOMTreeClassifier, ModelTreeClassifier
 
 pytestmark = pytest.mark.filterwarnings("ignore:y has had")
 CLASSIFIERS = [name for name in NAMES if name.endswith("Classifier")]
@@ -57,6 +57,18 @@ def test_a_label_that_comes_again_is_learned():
     assert "late" not in model.predict_proba_one({0: 9.0})
     model.learn_one({0: 9.0}, "late")
     assert model.labels[-1] == "late"
+
+
+@pytest.mark.parametrize("estimator", [ModelTreeClassifier, LOMTreeClassifier])
+def test_models_of_leaves_have_no_room_for_labels_that_came_once(estimator):
+    X, y = flood()
+    model = estimator(**SMALL)
+    model.learn_many(X, y)
+    assert any(label.startswith("only") for label in model.labels)
+    tree = model.snapshot()["tree"]
+    leaves = (tree["whole"][0] if "whole" in tree else tree)["leaves"]["models"]
+    known = {model.labels[number] for leaf in leaves for number in leaf["classes"]}
+    assert known == {"class 0", "class 1", "class 2"}
 
 
 def test_without_a_bound_or_below_it_every_label_is_learned_at_once():
