@@ -46,6 +46,11 @@ cdef enum:
     # rows that are replayed for every one that is learned; a search for a split counts as some
     REPLAYED = 8
     SEARCH = 3
+    # Of ten parts of the memory, those that the window of a tree alone may take. Numbers gain more
+    # by rows; nodes that count labels are larger.
+    WINDOW_OF = 10
+    WINDOW_PARTS = 5
+    WINDOW_PARTS_OF_NUMBERS = 6
     # of every label: growing needs a place for each, within its part
     LABEL_BYTES = 32
 
@@ -152,7 +157,9 @@ cdef class ExtraTree(Tree):
         cdef double* slopes = scratch.pooled if self.strength.is_learned else NULL
         try:
             if self.owns_window:
-                self.window.most = bytes_allowed() // 2
+                self.window.most = bytes_allowed() // WINDOW_OF * (
+                    WINDOW_PARTS_OF_NUMBERS if self.has_numbers else WINDOW_PARTS
+                )
                 self.window.push(row, example)
         finally:
             # also where memory ran out while rows went
