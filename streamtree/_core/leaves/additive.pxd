@@ -20,6 +20,7 @@ cpdef enum:
 
 cdef enum:
     UNMET = -10_000     # the score of a place without a label, the bias of a class not met
+    ROOM_PARTS = 8      # records have room for one part of so many classes more
 
 
 cdef struct FineRecords:

@@ -305,11 +305,11 @@ cdef int meet(
 
 
 cdef int widen(AdditiveModel* model, int32_t n_classes, int32_t n_columns) except -1 nogil:
-    """Make room for so many classes and an eighth more, all of the new ones unmet."""
+    """Make room for so many classes and some more, all of the new ones unmet."""
     cdef int32_t slot, k, first = 2 if model.stride == 1 else model.stride
     cdef float* bias
     cdef int rate
-    widen_tables(model, n_classes + n_classes // 8, n_columns, copy_weights)
+    widen_tables(model, n_classes + n_classes // ROOM_PARTS, n_columns, copy_weights)
     slot = table_insert(&model.linear, record_width(model.stride), 0, n_columns + 1)
     bias = &(<float*> model.linear.records)[2 * <size_t> slot * record_width(model.stride)]
     for rate in range(RATES):

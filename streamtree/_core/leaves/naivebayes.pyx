@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from streamtree._core.leaves.additive cimport (
-    AdditiveModel, Parts, add_table, exported_model, find_parts,
+    ROOM_PARTS, AdditiveModel, Parts, add_table, exported_model, find_parts,
     free_model, import_model, make_parts, model_bytes, next_run, part_records, record_width,
     widen_tables,
 )
@@ -144,7 +144,7 @@ cdef int count_row(NaiveBayes* bayes, Parts* parts, int32_t place, double weight
     if place >= n_logs(counts):
         if not has_room(WIDER * model_bytes(counts)):
             return 0
-        widen_tables(counts, place + 1 + place // 8, parts.n_columns, copy_counts)
+        widen_tables(counts, place + 1 + place // ROOM_PARTS, parts.n_columns, copy_counts)
     width = 2 * record_width(counts.stride)
     apart = n_logs(counts)
     find_parts(counts, parts)

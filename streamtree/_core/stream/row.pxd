@@ -105,7 +105,7 @@ cdef struct Scratch:
 
 
 cdef inline int32_t places_for(Py_ssize_t n_labels) noexcept nogil:
-    """Places of a memo: a quarter more than labels, as records of classes have; by eights."""
+    """Places of a memo: a quarter more than labels, the most that records have; by eights."""
     return <int32_t> min((max(n_labels, 1) + n_labels // 4 + 7) // 8 * 8, MOST_PLACES)
 
 
