@@ -20,8 +20,12 @@ cdef enum:
     LABEL_BYTES = 128
     TOLD_OF_LABELS = 10     # a warning when they take one part of so many of what they may
     # Labels have to wait where fewer than one part of so many came again: of labels that are met
-    # once each there is nothing to learn.
+    # once each there is nothing to learn. While there is room for all, they have to only if hardly
+    # any of as many labels as this came again: so it is with a new label in every other row, but
+    # not with thousands of classes.
     ONCE_PARTS = 2
+    ONCE_PARTS_WITH_ROOM = 10
+    LEAST_WITH_ROOM = 32
     FEW = 4                 # labels that are known by their objects, which are not hashed
 
 cpdef enum:
@@ -159,10 +163,12 @@ cdef class LabelIndex:
 
     cdef bint has_to_wait(self) noexcept:
         """Whether a new label must come again before it is learned: most came only once so far."""
-        return (
-            self.size >= self.most_at_once
-            and ONCE_PARTS * <int64_t> self.n_once > (ONCE_PARTS - 1) * <int64_t> self.size
-        )
+        cdef int64_t parts = ONCE_PARTS
+        if self.size < self.most_at_once:
+            if self.most_at_once == UNBOUNDED or self.size < LEAST_WITH_ROOM:
+                return False
+            parts = ONCE_PARTS_WITH_ROOM
+        return parts * self.n_once > (parts - 1) * self.size
 
     cdef int wait(self, object label) except -1:
         """Remember a label for when it comes again; the oldest are forgotten."""

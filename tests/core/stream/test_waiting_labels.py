@@ -71,11 +71,34 @@ def test_models_of_leaves_have_no_room_for_labels_that_came_once(estimator):
     assert known == {"class 0", "class 1", "class 2"}
 
 
-def test_without_a_bound_or_below_it_every_label_is_learned_at_once():
-    for params in ({"max_bytes": None}, {}):
-        model = ModelTreeClassifier(**params)
-        model.learn_many(np.arange(40.0).reshape(-1, 1), list(range(40)))
-        assert model.labels == list(range(40))
+def test_without_a_bound_every_label_is_learned_at_once():
+    model = ModelTreeClassifier(max_bytes=None)
+    model.learn_many(np.arange(400.0).reshape(-1, 1), list(range(400)))
+    assert model.labels == list(range(400))
+
+
+def test_far_below_the_bound_labels_wait_if_hardly_any_came_again():
+    X, y = np.arange(80.0).reshape(-1, 1), list(range(40)) * 2
+    model = ModelTreeClassifier()
+    model.learn_many(X[:40], y[:40])
+    assert model.labels == list(range(32))
+    model.learn_many(X[40:], y[40:])
+    assert model.labels == list(range(40))
+    # a tenth of them came again: further ones are learned at once
+    model.learn_one({0: 0.0}, "new")
+    assert model.labels[-1] == "new"
+
+
+@pytest.mark.parametrize("n_classes", [150, 1000])
+def test_far_below_the_bound_classes_wait_for_a_few_rows_at_most(n_classes):
+    y = np.random.default_rng(0).integers(n_classes, size=2000).tolist()
+    model = ModelTreeClassifier()
+    n_left_out = 0
+    for label in y:
+        model.learn_one({}, label)
+        n_left_out += label not in model.labels
+    assert n_left_out <= len(y) // 20
+    assert {label for label in y if y.count(label) > 1} <= set(model.labels)
 
 
 def test_many_labels_that_come_again_do_not_wait():
