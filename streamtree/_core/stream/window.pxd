@@ -43,11 +43,12 @@ cdef class Window:
     cdef int32_t n_listed_columns       # columns without a field
     cdef int32_t n_origins              # of columns, that values are taken from
     cdef int64_t n_moves                # how often rows changed their slots, or what is in them
-    cdef int32_t* labels                # by slot
+    cdef int32_t* labels                # by slot; where there are targets, these
     cdef double* targets
     cdef float* weights
-    cdef int64_t* starts                # by slot: where the list of the row begins and ends
-    cdef int64_t* ends
+    # by slot: where the list of the row begins and ends, counted on and on, modulo 2^32
+    cdef uint32_t* starts
+    cdef uint32_t* ends
     cdef int32_t* list_columns          # a ring of entries
     cdef float* list_values
     cdef int64_t list_capacity
@@ -68,7 +69,6 @@ cdef class Window:
     cdef int _shrink(self, int32_t capacity) except -1 nogil
     cdef void _move_words(self, int32_t* words, int32_t stride, int32_t capacity,
                           int32_t* spare) noexcept nogil
-    cdef void _move_pairs(self, int64_t* pairs, int32_t capacity, int64_t* spare) noexcept nogil
     cdef int _resize(self, int32_t capacity, bint gives_back=*) except -1 nogil
     cdef int _add_columns(self, int32_t size) except -1 nogil
     cdef int _add_category(self, int32_t column, int32_t group) except -1 nogil
@@ -95,6 +95,10 @@ cdef class Window:
 
     cdef inline int32_t slot_of(self, int64_t row) noexcept nogil:
         return <int32_t> (row % self.capacity)
+
+    cdef inline int64_t n_listed(self, int32_t slot) noexcept nogil:
+        """How many entries the list of a row has."""
+        return self.ends[slot] - self.starts[slot]
 
     cdef inline int64_t first(self) noexcept nogil:
         """The oldest row that can be read."""

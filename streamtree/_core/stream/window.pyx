@@ -13,7 +13,7 @@ cimport cython
 from libc.math cimport NAN
 from libc.stdint cimport int32_t, int64_t, uint32_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memmove
+from libc.string cimport memmove
 
 from streamtree._core.store.budget cimport (
     count_as, counted, counted_room, give_back, spacious,
@@ -57,7 +57,10 @@ cdef size_t FIELD_BYTES = sizeof(Field) + sizeof(int32_t)
 
 # beyond all hashes of names
 cdef int64_t NO_NAME = 0x100000000
-cdef int64_t MOST_ENTRIES = 0x10000000000
+# places of entries are counted modulo 2^32
+cdef int64_t MOST_ENTRIES = 0x80000000
+# Where the first list begins: what happens at 2^32 is to happen soon, and not after years.
+cdef uint32_t FIRST_PLACE = 0xFFFFFF00
 
 # with less weight, sums in single precision would not stay positive
 cdef double LEAST_WEIGHT = 1e-6
@@ -121,11 +124,10 @@ cdef class Window:
 
     cdef size_t _slot_bytes(self) noexcept nogil:
         """What a slot takes."""
-        cdef size_t bytes = sizeof(int32_t) + sizeof(float) + self.stride * sizeof(Cell)
+        cdef size_t bytes = sizeof(float) + self.stride * sizeof(Cell)
+        bytes += sizeof(double) if self._has_targets else sizeof(int32_t)
         if self.n_listed_columns:
-            bytes += 2 * sizeof(int64_t)
-        if self._has_targets:
-            bytes += sizeof(double)
+            bytes += 2 * sizeof(uint32_t)
         return bytes
 
     cdef int urgency(self, int64_t end, int32_t n) noexcept nogil:
@@ -159,7 +161,9 @@ cdef class Window:
         """How many entries the lists of all rows have together."""
         if self.size == 0 or self.n_listed_columns == 0:
             return 0
-        return self.ends[self.slot_of(self.size - 1)] - self.starts[self.slot_of(self.first())]
+        return <uint32_t> (
+            self.ends[self.slot_of(self.size - 1)] - self.starts[self.slot_of(self.first())]
+        )
 
     # ------------------------------------------------------------------------------- rows
 
@@ -193,9 +197,10 @@ cdef class Window:
                 column = row.listed.columns[i]
                 if self.context.groups[column] >= 0 and self.field_of[column] >= 0:
                     cells[self.field_of[column]].code = column
-        self.labels[slot] = example.label
         if self._has_targets:
             self.targets[slot] = example.targets[0]
+        else:
+            self.labels[slot] = example.label
         self.weights[slot] = <float> max(LEAST_WEIGHT, bounded_weight(example.weight))
         self.size += 1
         if self._fitting_capacity() < self.list_capacity:
@@ -249,8 +254,8 @@ cdef class Window:
             return 0
         n = self._make_room_for_list(listed)
         slot = self.slot_of(self.size)
-        end = self.ends[self.slot_of(self.size - 1)] if self.size else 0
-        self.starts[slot] = end
+        end = self.ends[self.slot_of(self.size - 1)] if self.size else FIRST_PLACE
+        self.starts[slot] = <uint32_t> end
         for i in range(listed.n if n else 0):
             column = listed.columns[i]
             if self.field_of[column] < 0:
@@ -259,7 +264,7 @@ cdef class Window:
                     self.context, column, listed.values[i]
                 )
                 end += 1
-        self.ends[slot] = end
+        self.ends[slot] = <uint32_t> end
         return 0
 
     cdef int64_t _make_room_for_list(self, const View* listed) except -1 nogil:
@@ -278,7 +283,7 @@ cdef class Window:
             # some more of them, so that it is not to be done soon again
             row = self.first()
             while row < self.size and needed - n > (most - n) // 4 * 3:
-                needed -= self.ends[self.slot_of(row)] - self.starts[self.slot_of(row)]
+                needed -= self.n_listed(self.slot_of(row))
                 row += 1
             self._shrink(<int32_t> max(self.size - row, 1))
             needed = self.n_entries() + n
@@ -316,7 +321,7 @@ cdef class Window:
         return age >= TRIAL or not costs_rows
 
     cdef float list_value(self, int32_t slot, int32_t column) noexcept nogil:
-        cdef int64_t n = self.ends[slot] - self.starts[slot]
+        cdef int64_t n = self.n_listed(slot)
         cdef int64_t first = self.starts[slot] & (self.list_capacity - 1), place
         # up to the end of the ring, and on from its beginning
         cdef int64_t before = min(n, self.list_capacity - first)
@@ -344,32 +349,36 @@ cdef class Window:
             self.cells = <Cell*> laid(
                 self.cells, self.stride * sizeof(Cell), capacity, room, moves
             )
-        self.labels = <int32_t*> laid(self.labels, sizeof(int32_t), capacity, room, moves)
         self.weights = <float*> laid(self.weights, sizeof(float), capacity, room, moves)
         if self._has_targets:
             self.targets = <double*> laid(self.targets, sizeof(double), capacity, room, moves)
+        else:
+            self.labels = <int32_t*> laid(self.labels, sizeof(int32_t), capacity, room, moves)
         if self.n_listed_columns:
-            self.starts = <int64_t*> laid(self.starts, sizeof(int64_t), capacity, room, moves)
-            self.ends = <int64_t*> laid(self.ends, sizeof(int64_t), capacity, room, moves)
+            self.starts = <uint32_t*> laid(self.starts, sizeof(uint32_t), capacity, room, moves)
+            self.ends = <uint32_t*> laid(self.ends, sizeof(uint32_t), capacity, room, moves)
         self.capacity, self._room = capacity, room
         return 0
 
     cdef int _shrink(self, int32_t capacity) except -1 nogil:
         """Have fewer slots; the last rows stay, each in a slot that may be another."""
         cdef int32_t i
-        cdef int64_t* spare
+        cdef int32_t* spare
         if capacity >= self.capacity:
             return 0
-        spare = <int64_t*> regrown(NULL, self.capacity * sizeof(int64_t))
+        spare = <int32_t*> regrown(NULL, self.capacity * sizeof(int32_t))
         for i in range(self.n_fields):
-            self._move_words(&self.cells[i].code, self.stride, capacity, <int32_t*> spare)
-        self._move_words(self.labels, 1, capacity, <int32_t*> spare)
-        self._move_words(<int32_t*> self.weights, 1, capacity, <int32_t*> spare)
+            self._move_words(&self.cells[i].code, self.stride, capacity, spare)
+        self._move_words(<int32_t*> self.weights, 1, capacity, spare)
         if self._has_targets:
-            self._move_pairs(<int64_t*> self.targets, capacity, spare)
+            # two words each
+            for i in range(2):
+                self._move_words(&(<int32_t*> self.targets)[i], 2, capacity, spare)
+        else:
+            self._move_words(self.labels, 1, capacity, spare)
         if self.n_listed_columns:
-            self._move_pairs(self.starts, capacity, spare)
-            self._move_pairs(self.ends, capacity, spare)
+            self._move_words(<int32_t*> self.starts, 1, capacity, spare)
+            self._move_words(<int32_t*> self.ends, 1, capacity, spare)
         free(spare)
         self.capacity = self._room = capacity
         self.n_moves += 1
@@ -390,13 +399,6 @@ cdef class Window:
             spare[row % capacity] = words[self.slot_of(row) * size]
         for row in range(first, self.size):
             words[row % capacity * size] = spare[row % capacity]
-
-    cdef void _move_pairs(self, int64_t* pairs, int32_t capacity, int64_t* spare) noexcept nogil:
-        """The same for values of eight bytes."""
-        cdef int64_t row
-        for row in range(max(self.first(), self.size - capacity), self.size):
-            spare[row % capacity] = pairs[self.slot_of(row)]
-        memcpy(pairs, spare, capacity * sizeof(int64_t))
 
     cdef int64_t _fitting_capacity(self) noexcept nogil:
         """Entries that lists are to have room for: less than now where most have gone."""
@@ -496,14 +498,14 @@ cdef class Window:
         """One column more has its values in the lists."""
         cdef int32_t i
         if self.n_listed_columns == 0:
-            self.starts = <int64_t*> laid(
-                self.starts, sizeof(int64_t), self.capacity, self._room, True
+            self.starts = <uint32_t*> laid(
+                self.starts, sizeof(uint32_t), self.capacity, self._room, True
             )
-            self.ends = <int64_t*> laid(
-                self.ends, sizeof(int64_t), self.capacity, self._room, True
+            self.ends = <uint32_t*> laid(
+                self.ends, sizeof(uint32_t), self.capacity, self._room, True
             )
             for i in range(self.capacity):
-                self.starts[i] = self.ends[i] = 0
+                self.starts[i] = self.ends[i] = FIRST_PLACE
         self.n_listed_columns += 1
         return 0
 
@@ -626,7 +628,8 @@ cdef class Window:
             "groups": np.array([self.fields[i].group for i in fields], dtype=np.int32),
             "numbers": np.ascontiguousarray(cells[:, columns_of >= 0].T),
             "codes": np.ascontiguousarray(cells.view(np.int32)[:, columns_of < 0].T),
-            "labels": ints(self.labels, self.capacity)[slots],
+            "labels": ints(self.labels, self.capacity)[slots]
+            if self.labels != NULL else np.empty(0, dtype=np.int32),
             "targets": np.asarray(<double[:self.capacity]> self.targets)[slots]
             if self.targets != NULL else np.empty(0),
             "weights": floats(self.weights, self.capacity)[slots],
@@ -646,7 +649,7 @@ cdef class Window:
             )
         starts = [0]
         for slot in slots.tolist():
-            starts.append(starts[len(starts) - 1] + self.ends[slot] - self.starts[slot])
+            starts.append(starts[len(starts) - 1] + self.n_listed(slot))
         end = self.ends[self.slot_of(self.size - 1)] if self.size else 0
         places = np.arange(end - starts[len(starts) - 1], end) & (self.list_capacity - 1)
         columns = ints(self.list_columns, self.list_capacity)[places]
@@ -690,10 +693,11 @@ cdef class Window:
         self.size, self.n_origins = size, state["n_origins"]
         for row in range(self.first(), size):
             slot, k = self.slot_of(row), row - self.first()
-            self.labels[slot] = labels[k]
             self.weights[slot] = weights[k]
             if self._has_targets:
                 self.targets[slot] = targets[k]
+            else:
+                self.labels[slot] = labels[k]
         for field in range(self.n_fields):
             for row in range(self.first(), size):
                 slot, k = self.slot_of(row), row - self.first()
@@ -727,8 +731,8 @@ cdef class Window:
         cdef int64_t row, i
         for row in range(self.first(), self.size):
             i = self.slot_of(row)
-            self.starts[i] = starts[row - self.first()]
-            self.ends[i] = starts[row - self.first() + 1]
+            self.starts[i] = <uint32_t> starts[row - self.first()]
+            self.ends[i] = <uint32_t> starts[row - self.first() + 1]
         if state["list_capacity"]:
             # nothing is there yet to be moved
             self._lay_lists(state["list_capacity"])
@@ -765,9 +769,9 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     starts, entries = state["starts"], len(state["list_columns"])
     numbers = int((columns >= 0).sum())
     shapes = {
-        "numbers": (numbers, n), "codes": (len(columns) - numbers, n), "labels": (n,),
-        "targets": (n if n_targets else 0,), "weights": (n,), "starts": (n + 1,),
-        "list_values": (entries,),
+        "numbers": (numbers, n), "codes": (len(columns) - numbers, n),
+        "labels": (0 if n_targets else n,), "targets": (n if n_targets else 0,),
+        "weights": (n,), "starts": (n + 1,), "list_values": (entries,),
     }
     for part, shape in shapes.items():
         require(state[part].shape == shape, f"the {part} of the window")
@@ -797,8 +801,7 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     # as `push` bounds them, in single precision
     check_finite(state["weights"], at_least=np.float32(LEAST_WEIGHT))
     labels = state["labels"]
-    known = labels == -1 if n_targets else (labels >= 0) & (labels < n_labels)
-    require(known.all(), "a label of the window")
+    require(((labels >= 0) & (labels < n_labels)).all(), "a label of the window")
     check_rows(starts, entries)
     has_lists = bool((field_of < 0).any())
     require(entries <= lists <= (has_lists and max(FIRST_ENTRIES, SPARSE_PARTS * entries)), "lists")

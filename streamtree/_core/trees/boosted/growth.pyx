@@ -838,7 +838,7 @@ cdef class BoostedGrowth:
 
 def check_boosted_growth(state, window, n_labels):
     """Raise StateError unless `BoostedGrowth.take_state` can trust a state, over a window."""
-    n_rows, size = len(window["labels"]), window["size"]
+    n_rows, size = len(window["weights"]), window["size"]
     names = ("first", "rows", "steps", "labels")
     first, rows, steps, labels = (state[name] for name in names)
     for number in (first, rows, steps, labels):

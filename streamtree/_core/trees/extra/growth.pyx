@@ -469,7 +469,7 @@ cdef class Growth:
 
 def check_growth(state, window, n_labels, has_numbers):
     """Raise StateError unless `Growth.take_state` can trust a state, over a window that it can."""
-    n_columns, n_rows, size = len(window["field_of"]), len(window["labels"]), window["size"]
+    n_columns, n_rows, size = len(window["field_of"]), len(window["weights"]), window["size"]
     require(len(state["record"]) == 1, "the growth of a tree")
     record, rows, stack = state["record"][0], state["rows"], state["stack"]
     phase, node = int(record["phase"]), int(record["node"])

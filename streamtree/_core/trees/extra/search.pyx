@@ -271,10 +271,10 @@ cdef class SplitSearch:
 
     cdef int32_t _draw_listed(self, int32_t slot, uint64_t word) noexcept nogil:
         """A random column of the list of a row, in whatever order they lie there; -1 for none."""
-        cdef int64_t i, mask = self.window.list_capacity - 1
+        cdef int64_t i, first = self.window.starts[slot], mask = self.window.list_capacity - 1
         cdef int32_t column, found = -1
         cdef uint64_t key, least = 0
-        for i in range(self.window.starts[slot], self.window.ends[slot]):
+        for i in range(first, first + self.window.n_listed(slot)):
             column = self.window.list_columns[i & mask]
             key = splitmix64(word ^ self.window.context.hashes[column])
             if found < 0 or key < least:
