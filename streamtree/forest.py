@@ -668,7 +668,7 @@ class ForestRegressor(_Forest, StreamRegressor):
 
     >>> model = ForestRegressor()
     >>> evaluate.progressive_val_score(synth.Friedman(seed=1).take(5000), model, metrics.R2())
-    R2: 0.915394
+    R2: 0.915497
 
     """
 

@@ -257,6 +257,20 @@ def test_a_tree_is_done_before_its_rows_go():
     assert is_done.sum() >= 8
 
 
+def test_the_roots_of_members_that_predict_numbers_differ():
+    """One column tells most; few candidates leave other roots to most of the trees."""
+    roots = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(3000, 16))
+        forest = ForestRegressor(members=("extra",), seed=seed)
+        forest.learn_many(X, 3 * X[:, 0] + 0.3 * X[:, 1:].sum(axis=1))
+        trees = forest.snapshot()["tree"]["members"]["0"]["members"].values()
+        roots += [int(tree["grown"]["nodes"]["column"][0]) for tree in trees]
+    assert len(roots) == 30
+    assert 3 <= roots.count(0) <= 15
+
+
 def wordy_stream(n, seed=5):
     """Dicts of up to 120 columns out of 300, and a label that depends on a few of them."""
     rng = np.random.default_rng(seed)
