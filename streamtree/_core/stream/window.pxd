@@ -96,7 +96,7 @@ cdef class Window:
     cdef inline int32_t slot_of(self, int64_t row) noexcept nogil:
         return <int32_t> (row % self.capacity)
 
-    cdef inline int64_t n_listed(self, int32_t slot) noexcept nogil:
+    cdef inline int64_t list_length(self, int32_t slot) noexcept nogil:
         """How many entries the list of a row has."""
         return self.ends[slot] - self.starts[slot]
 

@@ -283,7 +283,7 @@ cdef class Window:
             # some more of them, so that it is not to be done soon again
             row = self.first()
             while row < self.size and needed - n > (most - n) // 4 * 3:
-                needed -= self.n_listed(self.slot_of(row))
+                needed -= self.list_length(self.slot_of(row))
                 row += 1
             self._shrink(<int32_t> max(self.size - row, 1))
             needed = self.n_entries() + n
@@ -321,7 +321,7 @@ cdef class Window:
         return age >= TRIAL or not costs_rows
 
     cdef float list_value(self, int32_t slot, int32_t column) noexcept nogil:
-        cdef int64_t n = self.n_listed(slot)
+        cdef int64_t n = self.list_length(slot)
         cdef int64_t first = self.starts[slot] & (self.list_capacity - 1), place
         # up to the end of the ring, and on from its beginning
         cdef int64_t before = min(n, self.list_capacity - first)
@@ -649,7 +649,7 @@ cdef class Window:
             )
         starts = [0]
         for slot in slots.tolist():
-            starts.append(starts[len(starts) - 1] + self.n_listed(slot))
+            starts.append(starts[len(starts) - 1] + self.list_length(slot))
         end = self.ends[self.slot_of(self.size - 1)] if self.size else 0
         places = np.arange(end - starts[len(starts) - 1], end) & (self.list_capacity - 1)
         columns = ints(self.list_columns, self.list_capacity)[places]

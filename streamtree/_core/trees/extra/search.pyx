@@ -274,7 +274,7 @@ cdef class SplitSearch:
         cdef int64_t i, first = self.window.starts[slot], mask = self.window.list_capacity - 1
         cdef int32_t column, found = -1
         cdef uint64_t key, least = 0
-        for i in range(first, first + self.window.n_listed(slot)):
+        for i in range(first, first + self.window.list_length(slot)):
             column = self.window.list_columns[i & mask]
             key = splitmix64(word ^ self.window.context.hashes[column])
             if found < 0 or key < least:
