@@ -117,7 +117,7 @@ def measure(
     classifies = hasattr(estimator, "predict_proba_one")
     several = "MultiTarget" in name
     warnings.simplefilter("ignore")
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng([1, stream])
     # what is imported on first use is no growth of the model
     warm = estimator()
     for x, label, number in base_rows(3000, False):

@@ -193,7 +193,7 @@ def _merged(states: list[State], base: State) -> State:
 
 
 def _merged_waiting(states: list[State], labels: list[Any], outputs: list[Array]) -> State:
-    """Which labels came more than once, and which wait to come again."""
+    """Which labels came more than once, in how many rows any did, and which wait for that."""
     again, times = np.zeros(len(labels), dtype=np.uint8), np.zeros(len(labels), dtype=int)
     for state, numbers in zip(states, outputs[1:], strict=True):
         again[numbers] |= state["labels_came_again"]
@@ -205,6 +205,7 @@ def _merged_waiting(states: list[State], labels: list[Any], outputs: list[Array]
         waiting.pop(label, None)
     return {
         "labels_came_again": again | (times > 1).astype(np.uint8),
+        "label_repeats": sum(state["label_repeats"] for state in states),
         "waiting_labels": list(waiting)[-MOST_WAITING:],
     }
 

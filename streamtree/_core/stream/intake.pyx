@@ -246,8 +246,8 @@ cdef class Intake:
     cdef int bound(self, names, labels, n_labels, n_at_once) except -1:
         """Set how many bytes names may take, and labels, and how many these may be.
 
-        So many labels are learned from the first row on, whatever the others; further ones may have
-        to come again. None: any number.
+        So many labels are learned from the first row on, unless hardly any came again; further ones
+        may have to come again. None: any number.
         """
         cdef int64_t most = UNBOUNDED if names is None else names
         if self.features.most != most:

@@ -12,12 +12,14 @@ cdef class LabelIndex:
     cdef readonly int32_t size
     cdef int64_t most           # bytes that labels may take
     cdef int64_t most_labels
-    cdef int64_t most_at_once   # labels that are let in when they come first, whatever the others
+    cdef int64_t most_at_once   # labels that are let in when they come first, see `has_to_wait`
     cdef int64_t _bytes
     cdef bytearray _again       # by label: whether it came more than once
     cdef int32_t n_once         # labels that came once only
+    cdef int64_t n_repeats      # rows whose label was there before
     cdef dict _waiting          # labels that came once and are not let in yet, the oldest first
     cdef int32_t _size_before   # what `undo` goes back to
+    cdef int64_t _repeats_before
     cdef dict _waiting_before   # None: nothing has changed
     cdef list _marked
 

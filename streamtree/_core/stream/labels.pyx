@@ -20,9 +20,9 @@ cdef enum:
     LABEL_BYTES = 128
     TOLD_OF_LABELS = 10     # a warning when they take one part of so many of what they may
     # Labels have to wait where fewer than one part of so many came again: of labels that are met
-    # once each there is nothing to learn. While there is room for all, they have to only if hardly
-    # any of as many labels as this came again: so it is with a new label in every other row, but
-    # not with thousands of classes.
+    # once each there is nothing to learn. While there is room for all, they have to only if there
+    # are as many as this, hardly any came again, and those that did have many rows: so it is with
+    # a new label in every other row, but not where thousands of classes begin to come.
     ONCE_PARTS = 2
     ONCE_PARTS_WITH_ROOM = 10
     LEAST_WITH_ROOM = 32
@@ -126,7 +126,7 @@ cdef class LabelIndex:
 
     cdef int begin(self) except -1:
         """Begin a call that may fail: `undo` goes back to here."""
-        self._size_before = self.size
+        self._size_before, self._repeats_before = self.size, self.n_repeats
         self._waiting_before = None
         if self._marked:
             self._marked.clear()
@@ -139,6 +139,7 @@ cdef class LabelIndex:
             self._again[number] = 0
             self.n_once += 1
         self.truncate(self._size_before)
+        self.n_repeats = self._repeats_before
         if self._waiting_before is not None:
             self._waiting = self._waiting_before
         return self.begin()
@@ -148,6 +149,7 @@ cdef class LabelIndex:
         cdef int32_t number = self.find(label)
         cdef bint came_before
         if number >= 0:
+            self.n_repeats += 1
             if not self._again[number]:
                 if number < self._size_before:
                     self._marked.append(number)
@@ -165,7 +167,10 @@ cdef class LabelIndex:
         """Whether a new label must come again before it is learned: most came only once so far."""
         cdef int64_t parts = ONCE_PARTS
         if self.size < self.most_at_once:
-            if self.most_at_once == UNBOUNDED or self.size < LEAST_WITH_ROOM:
+            if (
+                self.most_at_once == UNBOUNDED or self.size < LEAST_WITH_ROOM
+                or 2 * self.n_repeats <= self.size
+            ):
                 return False
             parts = ONCE_PARTS_WITH_ROOM
         return parts * self.n_once > (parts - 1) * self.size
@@ -176,7 +181,8 @@ cdef class LabelIndex:
         if not waiting:
             warnings.warn(
                 f"y has had {self.size + 1} different labels, most of them once, the last "
-                f"{reprlib.repr(label)}: those to come are learned from the second time on",
+                f"{reprlib.repr(label)}: as long as that is so, others are learned from the second "
+                "time on",
                 stacklevel=2,
             )
         waiting[label] = None
@@ -226,16 +232,17 @@ cdef class LabelIndex:
         return 0
 
     def state(self):
-        """The labels, which of them came again, and those that wait to come again."""
+        """The labels, which of them came again, in how many rows any did, and those that wait."""
         return {
             "labels": list(self.labels), "labels_came_again": np.array(self._again),
-            "waiting_labels": list(self._waiting),
+            "label_repeats": self.n_repeats, "waiting_labels": list(self._waiting),
         }
 
     def take_state(self, state):
         """Take over what `state` gave, for the same labels."""
         self._again = bytearray(state["labels_came_again"].tobytes())
         self.n_once = self.size - sum(self._again)
+        self.n_repeats = state["label_repeats"]
         self._waiting = dict.fromkeys(state["waiting_labels"])
         self.begin()
 
@@ -245,6 +252,8 @@ def check_label_state(state):
     waiting = state["waiting_labels"]
     again = state["labels_came_again"]
     require(len(again) == len(state["labels"]) and (again <= 1).all(), "the labels that came again")
+    repeats = state["label_repeats"]
+    require(type(repeats) is int and 0 <= repeats < 2**62, "rows whose label had come before")
     check_names(waiting, "the labels that wait")
     require(
         len(waiting) <= MOST_WAITING and not set(waiting) & set(state["labels"]),

@@ -43,7 +43,7 @@ cdef class Window:
     cdef int32_t n_listed_columns       # columns without a field
     cdef int32_t n_origins              # of columns, that values are taken from
     cdef int64_t n_moves                # how often rows changed their slots, or what is in them
-    cdef int32_t* labels                # by slot; where there are targets, these
+    cdef int32_t* labels                # by slot; NULL where there are targets
     cdef double* targets
     cdef float* weights
     # by slot: where the list of the row begins and ends, counted on and on, modulo 2^32

@@ -69,8 +69,8 @@ cdef class Tree:
         return 0
 
     cdef object labels_at_once(self, object bytes):
-        """How many labels are learned from the first row on, whether others came again or not, by a
-        tree that may take so many bytes."""
+        """How many labels a tree that may take so many bytes learns from the first row on, unless
+        hardly any came again."""
         return max(<object> LEAST_AT_ONCE, bytes // BYTES_AT_ONCE)
 
     cdef int let_wait(self) except -1 nogil:

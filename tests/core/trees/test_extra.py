@@ -271,6 +271,18 @@ def test_the_roots_of_members_that_predict_numbers_differ():
     assert 3 <= roots.count(0) <= 15
 
 
+def test_constant_columns_do_not_make_leaves_of_roots():
+    """A draw that splits nothing is no candidate, however few of these there are to be."""
+    rng = np.random.default_rng(0)
+    X = np.ones((2000, 60))
+    X[:, 7] = rng.normal(size=2000)
+    forest = ForestRegressor(n_trees=20, members=("extra",), seed=0)
+    forest.learn_many(X, X[:, 7])
+    trees = forest.snapshot()["tree"]["members"]["0"]["members"].values()
+    # leaves that are split as rows come are few
+    assert sum(len(tree["grown"]["nodes"]) > 220 for tree in trees) >= 17
+
+
 def wordy_stream(n, seed=5):
     """Dicts of up to 120 columns out of 300, and a label that depends on a few of them."""
     rng = np.random.default_rng(seed)

@@ -191,7 +191,8 @@ cdef class Growth:
         if self.is_member and self.search.has_numbers and self.at.end - self.at.begin > CHUNK:
             wanted = wanted // PARTS_OF_SAMPLES + 1
         return (
-            self.search.is_done or self.n_tried >= wanted or self.n_drawn >= DRAWS * wanted
+            self.search.is_done or self.n_tried >= wanted
+            or self.n_drawn >= DRAWS * self.n_wanted
         )
 
     cdef int32_t _chunk(self) noexcept nogil:
