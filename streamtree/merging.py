@@ -182,7 +182,7 @@ def _merged(states: list[State], base: State) -> State:
         merged["labels"], outputs = _union(
             [base["labels"], *(state["labels"] for state in states)]
         )
-        merged |= _merged_waiting(states, merged["labels"], outputs)
+        merged |= _merged_waiting(states, base, merged["labels"], outputs)
     else:
         n_targets = len(states[0]["shrinkage"])
         outputs = [np.arange(n_targets)] * (len(states) + 1)
@@ -192,20 +192,25 @@ def _merged(states: list[State], base: State) -> State:
     return merged
 
 
-def _merged_waiting(states: list[State], labels: list[Any], outputs: list[Array]) -> State:
+def _merged_waiting(
+    states: list[State], base: State, labels: list[Any], outputs: list[Array]
+) -> State:
     """Which labels came more than once, in how many rows any did, and which wait for that."""
     again, times = np.zeros(len(labels), dtype=np.uint8), np.zeros(len(labels), dtype=int)
     for state, numbers in zip(states, outputs[1:], strict=True):
         again[numbers] |= state["labels_came_again"]
         times[numbers] += 1
-    # what the start knew came once
+    # what the start knew came once, before it was spread
     times[outputs[0]] = 0
+    repeats = base["label_repeats"] + int((times[times > 1] - 1).sum())
+    repeats += sum(state["label_repeats"] - base["label_repeats"] for state in states)
     waiting = dict.fromkeys(label for state in states for label in state["waiting_labels"])
     for label in labels:
         waiting.pop(label, None)
     return {
         "labels_came_again": again | (times > 1).astype(np.uint8),
-        "label_repeats": sum(state["label_repeats"] for state in states),
+        # models that do not come from the start may have fewer than it has
+        "label_repeats": max(repeats, 0),
         "waiting_labels": list(waiting)[-MOST_WAITING:],
     }
 

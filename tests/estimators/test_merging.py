@@ -138,6 +138,22 @@ def test_names_and_labels_are_matched_by_name():
     assert columns["birth"][at["d"]] == n[1]
 
 
+@pytest.mark.parametrize("known", [60, 0])
+def test_rows_whose_label_had_come_before_are_those_of_one_model(known):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(300, 3)), rng.integers(12, size=300)
+    whole = NonGreedyTreeClassifier(depth=2, start="zeros")
+    whole.learn_many(X[:known], y[:known])
+    shards = [copy.deepcopy(whole) for _ in range(3)]
+    start = copy.deepcopy(whole)
+    for i, shard in enumerate(shards):
+        shard.learn_many(X[known + i::3], y[known + i::3])
+    whole.learn_many(X[known:], y[known:])
+    merged = streamtree.merge(shards, start=start)
+    repeats = whole.snapshot()["label_repeats"]
+    assert merged.snapshot()["label_repeats"] == repeats == 300 - len(set(y.tolist()))
+
+
 def test_averaging_follows_one_model():
     """Replicas merged every 500 rows stay within two points of one model on all rows."""
     X, y = blobs(8000, 5, features=6, spread=1.2, seed=3)
