@@ -10,7 +10,12 @@ from reference.lomtree import splitmix64
 from support.isolated import run_isolated
 from support.marks import first_quick
 
-from streamtree import ExtraTreeClassifier, ExtraTreeRegressor, ForestRegressor
+from streamtree import (
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+    ForestClassifier,
+    ForestRegressor,
+)
 from streamtree._core.store.state import StateError
 from streamtree._core.stream.features import Category
 
@@ -269,6 +274,20 @@ def test_the_roots_of_members_that_predict_numbers_differ():
         roots += [int(tree["grown"]["nodes"]["column"][0]) for tree in trees]
     assert len(roots) == 30
     assert 3 <= roots.count(0) <= 15
+
+
+def test_members_look_longer_where_hardly_anything_tells_labels_apart():
+    """Of two columns one tells a little: most roots part it where it tells most."""
+    n_good = 0
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X = rng.uniform(-1, 1, size=(3000, 2))
+        forest = ForestClassifier(members=("extra",), seed=seed)
+        forest.learn_many(X, rng.uniform(size=3000) < 0.5 + 0.1 * np.sign(X[:, 0]))
+        trees = forest.snapshot()["tree"]["members"]["0"]["members"].values()
+        roots = [tree["grown"]["nodes"][0] for tree in trees]
+        n_good += sum(root["column"] == 0 and abs(root["threshold"]) < 0.15 for root in roots)
+    assert n_good >= 18
 
 
 def test_constant_columns_do_not_make_leaves_of_roots():

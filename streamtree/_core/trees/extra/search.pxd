@@ -81,6 +81,7 @@ cdef class SplitSearch:
     cdef bint _set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil
     cdef void _narrow(self, float* low, float* high) noexcept nogil
     cdef void _compare(self) noexcept nogil
+    cdef bint is_weak(self) noexcept nogil
     cdef int32_t _place_of(self, int32_t label) noexcept nogil
     cdef void _count_labels(self, const int32_t* slots, int32_t n) noexcept nogil
     cdef int32_t _draw_listed(self, int32_t slot, uint64_t word) noexcept nogil

@@ -26,6 +26,9 @@ cdef extern from "../../kernels/ranges.h" nogil:
     int32_t value_range "streamtree_range"(const float* values, int32_t n, float* low, float* high)
 
 
+# the part of the impurity that a weak candidate leaves
+cdef double WEAK = 0.95
+
 cdef enum:
     # labels of so many rows are found by looking at all of them; only of more are sets tried
     FEW_ROWS = 16
@@ -510,6 +513,15 @@ cdef class SplitSearch:
         return right * right * (
             1.0 / (self.total - right_weight[0]) + 1.0 / right_weight[0]
         )
+
+    cdef bint is_weak(self) noexcept nogil:
+        """Whether the best candidate leaves nearly all of the labels' impurity."""
+        cdef int32_t i
+        cdef double squares = 0.0
+        for i in range(self.n_labels):
+            squares += self.weights[i] * self.weights[i]
+        # impurity: total weight less squared weights per weight, as in the score
+        return self.total - self.score > WEAK * (self.total - squares / self.total)
 
     cdef int32_t divide(self, int32_t* slots, int32_t* right, int32_t first, int32_t end,
                         int32_t n_left) noexcept nogil:
