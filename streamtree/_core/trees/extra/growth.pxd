@@ -44,6 +44,7 @@ cdef struct GrowthRecord:
     uint64_t word       # that the sample is drawn by
     double appetite
     double score        # of the best candidate
+    int64_t n_gathered  # columns whose values the search keeps; 64 bits, so that no byte is unused
     int32_t phase
     int32_t n_labels    # that the search knows
     int32_t node
@@ -114,7 +115,8 @@ cdef class Growth:
     cdef int _count(self) except -1 nogil
     cdef int _divide(self) except -1 nogil
     cdef int _pace(self) noexcept nogil
-    cdef int _reserve(self, int32_t n, int32_t n_labels) except -1 nogil
+    cdef size_t _scratch(self, int32_t n, int32_t n_labels, int32_t n_gathered) noexcept nogil
+    cdef int _reserve(self, int32_t n, int32_t n_labels, int32_t n_gathered) except -1 nogil
     cdef int64_t _row_of(self, int32_t slot) noexcept nogil
     cdef int _reserve_stack(self, int32_t capacity) except -1 nogil
     cdef int _push(self, int32_t node, int32_t begin, int32_t end,

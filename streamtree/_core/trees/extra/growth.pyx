@@ -17,7 +17,7 @@ from streamtree._core.store.budget cimport counted, give_back, spacious
 from streamtree._core.store.links cimport ROOT
 from streamtree._core.stream.window cimport MANY_ROWS, Window
 from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ExtraNodes, Test
-from streamtree._core.trees.extra.search cimport CHUNK, SplitSearch, search_bytes
+from streamtree._core.trees.extra.search cimport CHUNK, MOST_GATHERED, SplitSearch, search_bytes
 
 import numpy as np
 
@@ -103,15 +103,15 @@ cdef class Growth:
     cdef int start(self, uint64_t random, size_t most_scratch) except -1 nogil:
         """Begin with the last rows of the window, as many as may be looked at in so many bytes."""
         cdef int32_t n = self.window.n_rows(), n_labels = self.window.context.n_labels
-        cdef bint has_numbers = self.search.has_numbers
-        while n >= LEAST_ROWS and (
-            n * 2 * sizeof(int32_t) + search_bytes(n, n_labels, has_numbers) > most_scratch
-        ):
+        cdef int32_t n_gathered = self.window.n_fields
+        if n_gathered > MOST_GATHERED or self._scratch(n, n_labels, n_gathered) > most_scratch:
+            n_gathered = 0
+        while n >= LEAST_ROWS and self._scratch(n, n_labels, n_gathered) > most_scratch:
             n -= n // 8
         self.drop()
         if n < LEAST_ROWS:
             return 0
-        self._reserve(n, n_labels)
+        self._reserve(n, n_labels, n_gathered)
         self.end = self.next_row = self.window.size
         self.first = self.end - n
         self.window_moves = self.window.n_moves
@@ -127,12 +127,18 @@ cdef class Growth:
         cdef int haste = self.haste if self.n < MANY_ROWS else min(self.haste, <int> HASTE_OF_MANY)
         return haste * self.window.urgency(self.end, self.n)
 
-    cdef int _reserve(self, int32_t n, int32_t n_labels) except -1 nogil:
-        """Make room for so many rows, of so many labels."""
+    cdef size_t _scratch(self, int32_t n, int32_t n_labels, int32_t n_gathered) noexcept nogil:
+        """What growing takes besides the nodes."""
+        return n * 2 * sizeof(int32_t) + search_bytes(
+            n, n_labels, self.search.has_numbers, n_gathered
+        )
+
+    cdef int _reserve(self, int32_t n, int32_t n_labels, int32_t n_gathered) except -1 nogil:
+        """Make room for so many rows, of so many labels, and to keep the values of some columns."""
         self.slots = <int32_t*> counted(NULL, n * sizeof(int32_t))
         self.n = n
         self.right = <int32_t*> counted(NULL, n * sizeof(int32_t))
-        return self.search.reserve(n, 0 if self.search.has_numbers else n_labels)
+        return self.search.reserve(n, 0 if self.search.has_numbers else n_labels, n_gathered)
 
     cdef int64_t limit(self) noexcept nogil:
         """After how many cells all nodes that are left become leaves."""
@@ -400,6 +406,7 @@ cdef class Growth:
         record.credit, record.spent, record.random = self.credit, self.spent, self.random
         record.appetite, record.phase = self.appetite, self.phase
         record.n_labels, record.stack_capacity = self.search.label_capacity, self.stack_capacity
+        record.n_gathered = self.search.n_gathered
         record.node, record.column = self.at.node, -1
         if self.at.node < 0:
             return record
@@ -458,7 +465,7 @@ cdef class Growth:
         self.shadow.take_state(state["shadow"])
         self.n = <int32_t> rows.shape[0]
         if self.n:
-            self._reserve(self.n, record.n_labels)
+            self._reserve(self.n, record.n_labels, <int32_t> record.n_gathered)
         for i in range(self.n):
             self.slots[i] = self.window.slot_of(self.first + rows[i])
         if record.stack_capacity:
@@ -502,12 +509,15 @@ def check_growth(state, window, n_labels, has_numbers):
     require(record["missing_right"] in (0, 1) and 0 <= record["salt"] < 256, "a candidate")
     if phase != GROWING:
         require(len(rows) == len(stack) == room == 0, "a tree that does not grow")
+        require(int(record["n_gathered"]) == 0, "a tree that does not grow")
         require(node == -1, "a tree that does not grow")
         require(phase == IDLE or next_row >= size - n_rows, "the rows of a growing tree")
         require(phase != IDLE or len(nodes) == 1, "a tree that does not grow")
         return
     require(0 < len(rows) == end - first and first >= size - n_rows, "rows of a growing tree")
     require(np.array_equal(np.sort(rows), np.arange(len(rows))), "the rows of a growing tree")
+    n_gathered = int(record["n_gathered"])
+    require(0 <= n_gathered <= min(MOST_GATHERED, n_columns), "the columns of a growing tree")
     known = int(record["n_labels"])
     require(0 <= known <= n_labels, "the labels of a growing tree")
     here = window["labels"][first - size + n_rows:end - size + n_rows]

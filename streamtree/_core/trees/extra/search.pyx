@@ -48,13 +48,15 @@ cdef float threshold_between(float low, float high, double share) noexcept nogil
     return threshold if threshold < high else low
 
 
-cdef size_t search_bytes(int64_t n, int64_t n_labels, bint has_numbers) noexcept nogil:
-    """What the search takes for n rows of so many labels."""
+cdef size_t search_bytes(int64_t n, int64_t n_labels, bint has_numbers,
+                         int64_t n_gathered) noexcept nogil:
+    """What the search takes for n rows of so many labels, where it keeps so many columns."""
     cdef int64_t rows = min(n, <int64_t> CHUNK)
-    cdef size_t per_row = 2 * sizeof(float) + sizeof(int32_t)
+    cdef size_t per_row = (2 + n_gathered) * sizeof(float) + sizeof(int32_t)
+    cdef size_t columns = n_gathered * sizeof(Span)
     if has_numbers:
-        return rows * (per_row + sizeof(double))
-    return rows * (per_row + sizeof(int32_t)) + n_labels * sizeof(int32_t) + (
+        return rows * (per_row + sizeof(double)) + columns
+    return rows * (per_row + sizeof(int32_t)) + columns + n_labels * sizeof(int32_t) + (
         min(n, n_labels) * (2 * sizeof(int32_t) + 2 * sizeof(double))
     )
 
@@ -80,7 +82,9 @@ cdef class SplitSearch:
         give_back(self.right)
         give_back(self.counts)
         give_back(self.places)
-        give_back(self.values)
+        give_back(self.buffer)
+        give_back(self.gathered)
+        give_back(self.spans)
         give_back(self.row_weights)
         give_back(self.row_labels)
         give_back(self.excess)
@@ -88,17 +92,25 @@ cdef class SplitSearch:
         self.labels = self.counts = self.places = self.row_labels = NULL
         self.sampled = NULL
         self.weights = self.right = self.excess = NULL
-        self.values = self.row_weights = NULL
-        self.capacity = self.label_capacity = self.n_labels = 0
+        self.buffer = self.gathered = self.row_weights = NULL
+        self.spans = NULL
+        self.capacity = self.label_capacity = self.n_labels = self.n_gathered = 0
 
-    cdef int reserve(self, int32_t n, int32_t n_labels) except -1 nogil:
-        """Make room for n rows of labels below `n_labels`; what was counted is lost."""
+    cdef int reserve(self, int32_t n, int32_t n_labels, int32_t n_gathered) except -1 nogil:
+        """Make room for n rows of labels below `n_labels`, and for the values of the first columns.
+
+        What was counted is lost.
+        """
         cdef int32_t i, most = min(n, n_labels), rows = min(n, <int32_t> CHUNK)
         self.release()
-        self.values = <float*> counted(NULL, rows * sizeof(float))
+        self.buffer = <float*> counted(NULL, rows * sizeof(float))
         self.row_weights = <float*> counted(NULL, rows * sizeof(float))
         self.sampled = <int32_t*> counted(NULL, rows * sizeof(int32_t))
         self.capacity = rows
+        if n_gathered:
+            self.gathered = <float*> counted(NULL, n_gathered * rows * sizeof(float))
+            self.spans = <Span*> counted(NULL, n_gathered * sizeof(Span))
+            self.n_gathered = n_gathered
         if self.has_numbers:
             self.excess = <double*> counted(NULL, rows * sizeof(double))
             return 0
@@ -142,6 +154,7 @@ cdef class SplitSearch:
         self.is_pure = True
         self.total = self.sum = 0.0
         self.constant = constant
+        self.is_gathered = 0
 
     cdef void begin_with(self, const int32_t* slots, int32_t n, uint64_t constant) noexcept nogil:
         """Take other rows, at most a chunk, and count them."""
@@ -285,28 +298,37 @@ cdef class SplitSearch:
         return found
 
     cdef void _gather(self) noexcept nogil:
-        """Read the values of the column."""
+        """Read the values of the column, unless they were read since the node was begun."""
         cdef int32_t column = self.trial.column, place = self.window.field_of[column]
+        cdef bint is_number = place >= 0 and self.window.fields[place].column >= 0
+        cdef bint is_kept = is_number and place < self.n_gathered
         cdef int32_t i, is_met, n_met = 0
         cdef const int32_t* slots = self.slots
         cdef const Cell* cells = &self.window.cells[max(place, 0)]
         cdef Py_ssize_t stride = self.window.stride
-        cdef float* values = self.values
-        if place < 0:
+        cdef Span* span = &self.spans[place] if is_kept else &self.trial.span
+        cdef float* values = &self.gathered[place * self.capacity] if is_kept else self.buffer
+        self.values = values
+        if is_kept and self.is_gathered & bit_of(place):
+            self.trial.span = span[0]
+            return
+        if is_number:
+            for i in range(self.n):
+                values[i] = cells[slots[i] * stride].number
+        elif place < 0:
             for i in range(self.n):
                 values[i] = self.window.list_value(slots[i], column)
-        elif self.window.fields[place].column < 0:
+        else:
             for i in range(self.n):
                 is_met = cells[slots[i] * stride].code == column
                 n_met += is_met
                 values[i] = <float> is_met
-            self.trial.low, self.trial.high = n_met == self.n, n_met > 0
-            self.trial.n_missing = 0
+            self.trial.span = Span(n_met == self.n, n_met > 0, 0)
             return
-        else:
-            for i in range(self.n):
-                values[i] = cells[slots[i] * stride].number
-        self.trial.n_missing = value_range(values, self.n, &self.trial.low, &self.trial.high)
+        span.n_missing = value_range(values, self.n, &span.low, &span.high)
+        self.trial.span = span[0]
+        if is_kept:
+            self.is_gathered |= bit_of(place)
 
     cdef void _gather_set(self) noexcept nogil:
         """Choose categories, by one row of each, and see which rows have one of them."""
@@ -317,7 +339,8 @@ cdef class SplitSearch:
         cdef const int32_t* slots = self.slots
         cdef const Cell* cells = &self.window.cells[self.window.field_of[trial.column]]
         cdef Py_ssize_t stride = self.window.stride
-        cdef float* buckets = self.values
+        cdef float* buckets = self.buffer
+        self.values = buckets
         # all of them first, for then no row waits for another
         for i in range(self.n):
             bucket = self.window.context.kind_of(cells[slots[i] * stride].code)
@@ -335,22 +358,21 @@ cdef class SplitSearch:
             trial.met |= <uint32_t> 1 << bucket
             trial.members |= <uint32_t> is_right << bucket
         for i in range(self.n):
-            self.values[i] = trial.members >> <uint32_t> buckets[i] & 1
-        trial.low, trial.high = trial.members == trial.met, trial.members != 0
-        trial.n_missing = 0
+            buckets[i] = trial.members >> <uint32_t> buckets[i] & 1
+        trial.span = Span(trial.members == trial.met, trial.members != 0, 0)
 
     cdef bint _set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil:
         """Draw a threshold and a side for what is missing; False where nothing can be split."""
         cdef Trial* trial = &self.trial
-        cdef float low = trial.low, high = trial.high
+        cdef float low = trial.span.low, high = trial.span.high
         cdef int32_t place = self.window.field_of[trial.column]
         cdef bint is_category = place >= 0 and self.window.fields[place].column < 0
         cdef uint64_t rows
         cdef int32_t way = 0
         trial.missing_right = False
-        if trial.n_missing == self.n:
+        if trial.span.n_missing == self.n:
             return False
-        if trial.n_missing:
+        if trial.span.n_missing:
             way = <int32_t> below(next_random(random), 3)
             trial.missing_right = way > 0
         if way == 2:
@@ -364,7 +386,7 @@ cdef class SplitSearch:
             if low > high:
                 low, high = high, low
         if not low < high:
-            if trial.n_missing == 0 and place >= 0 and not (is_between_rows or trial.salt):
+            if trial.span.n_missing == 0 and place >= 0 and not (is_between_rows or trial.salt):
                 self.constant |= bit_of(place)
             return False
         if self.n > FEW_ROWS and not is_category:
@@ -471,7 +493,7 @@ cdef class SplitSearch:
         is_right_heavier = right_weight > self.total - right_weight
         self.best.column, self.best.salt = self.trial.column, <uint8_t> self.trial.salt
         self.best.missing_right = (
-            self.trial.missing_right if self.trial.n_missing else is_right_heavier
+            self.trial.missing_right if self.trial.span.n_missing else is_right_heavier
         )
         self.best.bound = bound_of(
             self.trial.salt != 0, self.trial.threshold,

@@ -89,7 +89,7 @@ cdef class ExtraTree(Tree):
         Tree.bind(self, context)
         if self.owns_window:
             self.window.bind(context)
-        self.search.reserve(MOST_KEPT, MOST_KEPT)
+        self.search.reserve(MOST_KEPT, MOST_KEPT, 0)
         self.nodes.clear()
         self.growth.drop()
         return 0
