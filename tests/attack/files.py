@@ -169,7 +169,7 @@ def odd_models(estimator):
     rng = random.Random(estimator.__name__)
     pairs = [example(rng, i, is_classifier, is_multiple) for i in range(120)]
     for params in ({}, *list(estimator._unit_test_params())[:2]):
-        for rows in ([{} for _ in pairs[:30]], [x for x, _ in pairs]):
+        for rows in ([{} for _ in pairs], [x for x, _ in pairs]):
             model = estimator(**params)
             for x, (_, y) in zip(rows, pairs, strict=False):
                 with contextlib.suppress(ValueError):

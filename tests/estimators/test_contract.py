@@ -198,6 +198,17 @@ def test_categories_gaps_and_rows_without_features(estimator, params):
 
 
 @cases
+def test_a_stream_without_features(estimator, params):
+    """Nothing can be split, also where a tree is grown from a window."""
+    _, classes = changing_rows(200, 2)
+    y = targets_of(estimator, classes)
+    model = learned(estimator, params, [{}] * len(classes), y)
+    batch = estimator(**params)
+    batch.learn_many(np.full((len(classes), 2), np.nan), as_batch(y))
+    assert all(answer is not None for answer in answers(model, [{}, {"new": 1.0}]))
+
+
+@cases
 def test_sizeof_covers_the_state(estimator, params):
     X, y = stream_of(estimator, 2000, classes=6)
     model = estimator(**params)

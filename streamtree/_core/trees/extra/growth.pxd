@@ -44,7 +44,7 @@ cdef struct GrowthRecord:
     uint64_t word       # that the sample is drawn by
     double appetite
     double score        # of the best candidate
-    int64_t n_gathered  # columns whose values the search keeps; 64 bits, so that no byte is unused
+    int64_t n_gathered  # fields whose values the search keeps; 64 bits, so that no byte is unused
     int32_t phase
     int32_t n_labels    # that the search knows
     int32_t node
@@ -101,6 +101,7 @@ cdef class Growth:
     cdef bint loses_rows(self) noexcept nogil
     cdef int run(self, int64_t spent_elsewhere) except -1 nogil
     cdef void _measure(self) noexcept nogil
+    cdef bint _looks_on(self) noexcept nogil
     cdef bint _is_decided(self) noexcept nogil
     cdef int32_t _chunk(self) noexcept nogil
     cdef bint _choose(self) noexcept nogil

@@ -9,8 +9,8 @@ from streamtree._core.trees.extra.nodes cimport Test
 cdef enum:
     # rows that are looked at in one go; of more rows a sample of so many compares candidates
     CHUNK = 512
-    # The values of so many columns are kept while candidates for a node are compared, if there are
-    # no more: of few columns most are drawn again. Trees of 10 columns take .9 of the time by that.
+    # The numbers of all fields are kept while candidates for a node are compared, if there are no
+    # more than so many: of few most are drawn again. Trees of 10 columns so take .9 of the time.
     MOST_GATHERED = 32
 
 
@@ -65,10 +65,12 @@ cdef class SplitSearch:
     cdef int32_t* places        # by label: its place among those that were met, -1 for none
     cdef float* values          # by row: of the column that is looked at, in one of the next two
     cdef float* buffer
-    cdef float* gathered        # by column, of the first ones, then by row
-    cdef Span* spans            # of these columns
-    cdef int32_t n_gathered
-    cdef uint64_t is_gathered   # by bit: which of them were read since the node was begun
+    cdef float* gathered        # by field, of the first ones, then by row
+    cdef Span* spans            # of these fields
+    cdef int32_t n_gathered     # how many they are
+    # By bit: which of them were read since the node was begun. What a window changes in between, it
+    # changes in fields whose numbers are all the same, or growing begins anew.
+    cdef uint64_t fields_read
     cdef float* row_weights     # by row
     cdef int32_t* row_labels    # by row: the place of its label
     cdef double* excess         # by row: weight times number less mean

@@ -50,13 +50,13 @@ cdef float threshold_between(float low, float high, double share) noexcept nogil
 
 cdef size_t search_bytes(int64_t n, int64_t n_labels, bint has_numbers,
                          int64_t n_gathered) noexcept nogil:
-    """What the search takes for n rows of so many labels, where it keeps so many columns."""
+    """What the search takes for n rows of so many labels, where it keeps so many fields."""
     cdef int64_t rows = min(n, <int64_t> CHUNK)
     cdef size_t per_row = (2 + n_gathered) * sizeof(float) + sizeof(int32_t)
-    cdef size_t columns = n_gathered * sizeof(Span)
+    cdef size_t spans = n_gathered * sizeof(Span)
     if has_numbers:
-        return rows * (per_row + sizeof(double)) + columns
-    return rows * (per_row + sizeof(int32_t)) + columns + n_labels * sizeof(int32_t) + (
+        return rows * (per_row + sizeof(double)) + spans
+    return rows * (per_row + sizeof(int32_t)) + spans + n_labels * sizeof(int32_t) + (
         min(n, n_labels) * (2 * sizeof(int32_t) + 2 * sizeof(double))
     )
 
@@ -92,12 +92,12 @@ cdef class SplitSearch:
         self.labels = self.counts = self.places = self.row_labels = NULL
         self.sampled = NULL
         self.weights = self.right = self.excess = NULL
-        self.buffer = self.gathered = self.row_weights = NULL
+        self.values = self.buffer = self.gathered = self.row_weights = NULL
         self.spans = NULL
         self.capacity = self.label_capacity = self.n_labels = self.n_gathered = 0
 
     cdef int reserve(self, int32_t n, int32_t n_labels, int32_t n_gathered) except -1 nogil:
-        """Make room for n rows of labels below `n_labels`, and for the values of the first columns.
+        """Make room for n rows of labels below `n_labels`, and for the values of the first fields.
 
         What was counted is lost.
         """
@@ -154,7 +154,7 @@ cdef class SplitSearch:
         self.is_pure = True
         self.total = self.sum = 0.0
         self.constant = constant
-        self.is_gathered = 0
+        self.fields_read = 0
 
     cdef void begin_with(self, const int32_t* slots, int32_t n, uint64_t constant) noexcept nogil:
         """Take other rows, at most a chunk, and count them."""
@@ -299,6 +299,7 @@ cdef class SplitSearch:
 
     cdef void _gather(self) noexcept nogil:
         """Read the values of the column, unless they were read since the node was begun."""
+        cdef Span* span = &self.trial.span
         cdef int32_t column = self.trial.column, place = self.window.field_of[column]
         cdef bint is_number = place >= 0 and self.window.fields[place].column >= 0
         cdef bint is_kept = is_number and place < self.n_gathered
@@ -306,11 +307,10 @@ cdef class SplitSearch:
         cdef const int32_t* slots = self.slots
         cdef const Cell* cells = &self.window.cells[max(place, 0)]
         cdef Py_ssize_t stride = self.window.stride
-        cdef Span* span = &self.spans[place] if is_kept else &self.trial.span
         cdef float* values = &self.gathered[place * self.capacity] if is_kept else self.buffer
         self.values = values
-        if is_kept and self.is_gathered & bit_of(place):
-            self.trial.span = span[0]
+        if is_kept and self.fields_read & bit_of(place):
+            span[0] = self.spans[place]
             return
         if is_number:
             for i in range(self.n):
@@ -323,12 +323,12 @@ cdef class SplitSearch:
                 is_met = cells[slots[i] * stride].code == column
                 n_met += is_met
                 values[i] = <float> is_met
-            self.trial.span = Span(n_met == self.n, n_met > 0, 0)
+            span[0] = Span(n_met == self.n, n_met > 0, 0)
             return
         span.n_missing = value_range(values, self.n, &span.low, &span.high)
-        self.trial.span = span[0]
         if is_kept:
-            self.is_gathered |= bit_of(place)
+            self.spans[place] = span[0]
+            self.fields_read |= bit_of(place)
 
     cdef void _gather_set(self) noexcept nogil:
         """Choose categories, by one row of each, and see which rows have one of them."""
@@ -537,9 +537,11 @@ cdef class SplitSearch:
         )
 
     cdef bint is_weak(self) noexcept nogil:
-        """Whether the best candidate leaves nearly all of the labels' impurity."""
+        """Whether there is a best candidate that leaves nearly all of the labels' impurity."""
         cdef int32_t i
         cdef double squares = 0.0
+        if self.best.column < 0:
+            return False
         for i in range(self.n_labels):
             squares += self.weights[i] * self.weights[i]
         # impurity: total weight less squared weights per weight, as in the score
