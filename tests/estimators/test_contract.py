@@ -202,10 +202,11 @@ def test_a_stream_without_features(estimator, params):
     """Nothing can be split, also where a tree is grown from a window."""
     _, classes = changing_rows(200, 2)
     y = targets_of(estimator, classes)
-    model = learned(estimator, params, [{}] * len(classes), y)
-    batch = estimator(**params)
-    batch.learn_many(np.full((len(classes), 2), np.nan), as_batch(y))
-    assert all(answer is not None for answer in answers(model, [{}, {"new": 1.0}]))
+    by_rows = learned(estimator, params, [{}] * len(classes), y)
+    by_batches = estimator(**params)
+    by_batches.learn_many(np.full((len(classes), 2), np.nan), as_batch(y))
+    for model in (by_rows, by_batches):
+        assert all(answer is not None for answer in answers(model, [{}, {"new": 1.0}]))
 
 
 @cases
