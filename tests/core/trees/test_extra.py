@@ -248,6 +248,31 @@ def test_snapshots_while_it_grows_go_on():
     assert phases == {0, 1, 2}
 
 
+@pytest.fixture(scope="module")
+def growing():
+    """A model in the midst of a node, and the state that says so."""
+    model = ExtraTreeClassifier(window=600)
+    for x, y in zip(*stream(400), strict=True):
+        model.learn_one(x, y)
+        record = model.snapshot()["tree"]["growth"]["record"]
+        if record["phase"] == 1 and record["node"] >= 0:
+            return model
+    raise AssertionError("no tree was in the midst of a node")
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("phase", 3), ("stage", 4), ("done", -1), ("n_left", -1), ("n_tried", -1), ("n_drawn", -1),
+    ("stack_capacity", -1), ("stack_capacity", 10**6), ("n_labels", -1), ("n_labels", 1),
+    ("n_gathered", -1), ("n_gathered", 33), ("n_gathered", 2**40),
+])
+def test_a_growing_tree_that_cannot_be_is_refused(growing, name, value):
+    state = growing.snapshot()
+    growing._core.check_state(state)
+    state["tree"]["growth"]["record"][name] = value
+    with pytest.raises(StateError):
+        growing._core.check_state(state)
+
+
 def test_a_tree_is_done_before_its_rows_go():
     """Columns of two values over noise: most candidates split nothing, and growing takes long."""
     rng = np.random.default_rng(0)
