@@ -44,8 +44,8 @@ cdef enum:
     HEED_ROWS = 64
     # lists are laid anew where they fill less than one part of so many of their ring
     SPARSE_PARTS = 16
-    # so many columns are fields whatever they hold; of more, those whose zeros are listed. Where
-    # fields leave room for fewer rows, only these.
+    # So many columns are fields if the first row has them, or where they are not rare; of more,
+    # those whose zeros are listed. Where fields leave room for fewer rows, only these.
     FEW_FIELDS = 64
     # rows in which a column shows that it stays, where a field leaves room for fewer rows
     TRIAL = 32
@@ -294,16 +294,21 @@ cdef class Window:
         return n
 
     cdef int32_t _next_to_promote(self, const View* listed) noexcept nogil:
-        """The first column of a row that is to become a field, -1 if there is none."""
+        """The column of a row that is to become a field, by its name; -1 if there is none."""
         cdef Py_ssize_t i
         cdef int32_t column, found = -1
+        cdef const uint32_t* names = self.context.hashes
         cdef bint costs_rows = self.most_slots(1) < full_capacity(self.length)
+        cdef bint is_free = self.n_fields < FEW_FIELDS and not costs_rows
         for i in range(listed.n):
             column = listed.columns[i]
             if (
                 self.field_of[column] < 0 and self.context.groups[column] < 0
-                and self.context.scaler.columns[column].is_listed
-                and (found < 0 or column < found)
+                and (found < 0 or names[column] < names[found])
+                and (
+                    self.context.scaler.columns[column].is_listed
+                    or (is_free and not self.context.is_rare(column))
+                )
                 and self._stays(column, costs_rows)
             ):
                 found = column
@@ -447,7 +452,8 @@ cdef class Window:
             group = self.context.groups[column]
             if group >= 0:
                 self._add_category(column, group)
-        last_name = self._last_name(first, size)
+        # one that comes later has to come again: it may be one of those that come once each
+        last_name = self._last_name(first, size) if first == 0 else -1
         for column in range(first, size):
             if self.context.groups[column] < 0:
                 self.field_of[column] = -1
@@ -593,7 +599,7 @@ cdef class Window:
         cdef int32_t slot, field = self._add_field(column, -1, self.context.hashes[column])
         if field < 0:
             return False
-        for row in range(self.first(), self.size):
+        for row in range(max(self.first(), self.context.scaler.columns[column].birth), self.size):
             slot = self.slot_of(row)
             self.cells_of(slot)[field].number = self.list_value(slot, column)
         self.field_of[column] = field

@@ -35,6 +35,12 @@ def cells_of(model, name):
     return window["numbers"][is_number[:field].sum()]
 
 
+def fields_of(model):
+    """The names of the columns of numbers that are fields."""
+    state = model.snapshot()
+    return {state["features"][column] for column in state["tree"]["window"]["columns"]}
+
+
 def test_it_has_the_last_rows_and_a_quarter_more():
     model = ExtraTreeClassifier(window=100)
     for i in range(301):
@@ -121,6 +127,33 @@ def test_a_column_that_most_rows_have_leaves_the_lists():
 
 
 @pytest.mark.filterwarnings("ignore:.* ha(s|ve) (had|come)")
+def test_a_column_that_comes_late_is_a_field_once_it_is_not_rare():
+    model = ExtraTreeRegressor()
+    for i in range(400):
+        x = {"a": 1.0 + i % 7, f"once {i}": 1.0}
+        if i >= 50 and i % 10 == 0:
+            x["tenth"] = 3.0
+        model.learn_one(x, 1.0 * (i % 3))
+        if i == 60:
+            assert fields_of(model) == {"a", "once 0"}
+    assert fields_of(model) == {"a", "once 0", "tenth"}
+    tenth = cells_of(model, "tenth")
+    assert np.isnan(tenth[:50]).all()
+    assert tenth[50:].tolist() == [3.0 * (i % 10 == 0) for i in range(50, 400)]
+
+
+def test_which_late_columns_are_fields_does_not_depend_on_their_order():
+    models = ExtraTreeClassifier(), ExtraTreeClassifier()
+    for i in range(300):
+        # in one of seven rows: not rare, but zeros are no values
+        x = {f"late {j}": 1.0 + j for j in range(100)} if i > 10 and i % 7 == 0 else {}
+        for model, late in zip(models, (x, dict(reversed(x.items()))), strict=True):
+            model.learn_one({"a": 1.0 + i, **late}, i % 2)
+    one, other = map(fields_of, models)
+    assert len(one) == 64
+    assert one == other
+
+
 @pytest.mark.parametrize("kind", ["minutes", "columns", "strings"])
 def test_what_comes_for_a_few_rows_takes_no_room_from_others(kind):
     """A name that three rows in turn have looks like a column of most rows when it is new."""
