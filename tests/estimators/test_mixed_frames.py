@@ -56,10 +56,10 @@ def test_batches_are_their_rows(estimator, params, is_short):
     for x, target, w in zip(as_rows(frame), y, weights.tolist(), strict=True):
         said.append(looped.predict_one(x))
         looped.learn_one(x, target, w=w)
-    for size in (1, 50, 200):
+    # row by row at first, and where one of the columns comes
+    for cuts in ([*range(10), *range(90, 115), 200], range(0, 201, 50), [0, 200]):
         model, told = estimator(**settings), []
-        for first in range(0, 200, size):
-            part = slice(first, first + size)
+        for part in map(slice, cuts, cuts[1:]):
             told.extend(as_rows_of(model.test_then_learn_many(
                 frame[part], as_batch(y[part]), weights[part]
             )))
