@@ -597,11 +597,14 @@ cdef class Window:
         """
         cdef int64_t row
         cdef int32_t slot, field = self._add_field(column, -1, self.context.hashes[column])
+        cdef float value, absent = narrowed(self.context, column, 0.0)
         if field < 0:
             return False
-        for row in range(max(self.first(), self.context.scaler.columns[column].birth), self.size):
+        for row in range(self.first(), self.size):
             slot = self.slot_of(row)
-            self.cells_of(slot)[field].number = self.list_value(slot, column)
+            value = self.list_value(slot, column)
+            if value != absent:
+                self.cells_of(slot)[field].number = value
         self.field_of[column] = field
         self.n_listed_columns -= 1
         if self.n_listed_columns == 0:

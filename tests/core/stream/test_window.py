@@ -142,6 +142,19 @@ def test_a_column_that_comes_late_is_a_field_once_it_is_not_rare():
     assert tenth[50:].tolist() == [3.0 * (i % 10 == 0) for i in range(50, 400)]
 
 
+def test_values_that_came_before_a_column_was_a_field_stay_though_rows_do_not_count():
+    # rows of labels that come once each are no rows of the window, but count for scales
+    model = ExtraTreeClassifier(window=1000)
+    with pytest.warns(UserWarning, match="different labels"):
+        model.learn_many(pd.DataFrame({"a": np.ones(1100)}), [f"label {i}" for i in range(1100)])
+    first = window_of(model)["size"]
+    assert first < 1040
+    for i in range(60):
+        model.learn_one({"a": 1.0, **({"late": 2.0 + i} if i % 5 == 0 else {})}, "label 1")
+    assert fields_of(model) == {"a", "late"}
+    assert cells_of(model, "late")[first::5].tolist() == [2.0 + i for i in range(0, 60, 5)]
+
+
 def test_which_late_columns_are_fields_does_not_depend_on_their_order():
     models = ExtraTreeClassifier(), ExtraTreeClassifier()
     for i in range(300):
