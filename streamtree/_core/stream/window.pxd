@@ -72,7 +72,7 @@ cdef class Window:
     cdef int _resize(self, int32_t capacity, bint gives_back=*) except -1 nogil
     cdef int _add_columns(self, int32_t size) except -1 nogil
     cdef int _add_category(self, int32_t column, int32_t group) except -1 nogil
-    cdef int64_t _last_name(self, int32_t first, int32_t size) noexcept nogil
+    cdef int64_t _last_name(self, int32_t size) noexcept nogil
     cdef int _add_to_lists(self) except -1 nogil
     cdef int _reserve_groups(self, int32_t size) except -1 nogil
     cdef void _drop_lists(self) noexcept nogil
@@ -83,6 +83,7 @@ cdef class Window:
     cdef void _rank(self, int32_t field) noexcept nogil
     cdef bint _promote(self, int32_t column) except -1 nogil
     cdef int32_t _next_to_promote(self, const View* listed) noexcept nogil
+    cdef bint _comes_again(self, int32_t column) noexcept nogil
     cdef bint _stays(self, int32_t column, bint costs_rows) noexcept nogil
     cdef int _push_list(self, const View* listed) except -1 nogil
     cdef int64_t _make_room_for_list(self, const View* listed) except -1 nogil

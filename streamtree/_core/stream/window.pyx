@@ -1,9 +1,9 @@
 """A window of recent rows, in single precision, in a ring.
 
-Every row has a number, from 0 on, and while it can be read a slot. A column that most rows have is
-a field; so are the categories of one feature. The cells of a row lie side by side, for who looks at
-few rows looks at them by many columns. What is left, the words of sparse rows, lies in a list for
-every row.
+Every row has a number, from 0 on, and while it can be read a slot. A column that the first row or
+many rows have is a field; so are the categories of one feature. The cells of a row lie side by
+side, for who looks at few rows looks at them by many columns. What is left, the words of sparse
+rows and what came once, lies in a list for every row.
 
 Where `most` bytes do not suffice it has fewer rows, and if that were too few, fewer fields. How
 much it takes follows from its state alone.
@@ -21,7 +21,7 @@ from streamtree._core.store.budget cimport (
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Row, View, bounded_weight
-from streamtree._core.stream.scales cimport ColumnScale
+from streamtree._core.stream.scales cimport ColumnScale, n_shown
 from streamtree._core.stream.table cimport narrowed
 
 import numpy as np
@@ -44,10 +44,12 @@ cdef enum:
     HEED_ROWS = 64
     # lists are laid anew where they fill less than one part of so many of their ring
     SPARSE_PARTS = 16
-    # So many columns are fields if the first row has them, or where they are not rare; of more,
+    # So many columns are fields if the first row names them, or once they have come again; of more,
     # those whose zeros are listed. Where fields leave room for fewer rows, only these.
     FEW_FIELDS = 64
-    # rows in which a column shows that it stays, where a field leaves room for fewer rows
+    # A column has come again if one of so many rows has had it, and two more rows.
+    AGAIN_PARTS = 256
+    # rows in which a column shows that it stays
     TRIAL = 32
     # so many features with categories are fields
     MANY_FIELDS = 1024
@@ -181,7 +183,10 @@ cdef class Window:
                 2 * self.capacity if self.capacity else FIRST_SLOTS,
             )))
         if row.listed.top >= self.n_columns:
-            self._add_columns(row.listed.top + 1)
+            # the first row names columns that are zero, too
+            self._add_columns(
+                self.context.n_columns if self.n_columns == 0 else row.listed.top + 1
+            )
         if self.n_listed_columns:
             self._push_list(&row.listed)
         slot = self.slot_of(self.size)
@@ -306,13 +311,19 @@ cdef class Window:
                 self.field_of[column] < 0 and self.context.groups[column] < 0
                 and (found < 0 or names[column] < names[found])
                 and (
-                    self.context.scaler.columns[column].is_listed
-                    or (is_free and not self.context.is_rare(column))
+                    self._stays(column, costs_rows)
+                    if self.context.scaler.columns[column].is_listed
+                    else is_free and self._comes_again(column)
                 )
-                and self._stays(column, costs_rows)
             ):
                 found = column
         return found
+
+    cdef bint _comes_again(self, int32_t column) noexcept nogil:
+        """Whether a column is none of those that come once each, or for a few rows."""
+        cdef const ColumnScale* scale = &self.context.scaler.columns[column]
+        cdef int64_t age = self.context.scaler.rows - scale.birth
+        return self._stays(column, True) and AGAIN_PARTS * (n_shown(scale) - 2) >= age
 
     cdef bint _stays(self, int32_t column, bint costs_rows) noexcept nogil:
         """Whether a column that is in many rows is likely to stay in them.
@@ -453,7 +464,7 @@ cdef class Window:
             if group >= 0:
                 self._add_category(column, group)
         # one that comes later has to come again: it may be one of those that come once each
-        last_name = self._last_name(first, size) if first == 0 else -1
+        last_name = self._last_name(size) if first == 0 else -1
         for column in range(first, size):
             if self.context.groups[column] < 0:
                 self.field_of[column] = -1
@@ -480,8 +491,8 @@ cdef class Window:
         self.field_of[column] = self.field_of_group[group]
         return 0
 
-    cdef int64_t _last_name(self, int32_t first, int32_t size) noexcept nogil:
-        """The hash up to which the names of new columns are those of fields.
+    cdef int64_t _last_name(self, int32_t size) noexcept nogil:
+        """The hash up to which the names of the first columns, so many, are those of fields.
 
         As many are as leave room for all rows, at most a few.
         """
@@ -491,7 +502,7 @@ cdef class Window:
             if self.most_slots(i + 1) < full_capacity(self.length):
                 break
             next_name = NO_NAME
-            for column in range(first, size):
+            for column in range(size):
                 name = self.context.hashes[column]
                 if self.context.groups[column] < 0 and last_name < name < next_name:
                     next_name = name
@@ -597,14 +608,19 @@ cdef class Window:
         """
         cdef int64_t row
         cdef int32_t slot, field = self._add_field(column, -1, self.context.hashes[column])
+        cdef const ColumnScale* scale = &self.context.scaler.columns[column]
         cdef float value, absent = narrowed(self.context, column, 0.0)
+        # where zeros are listed it is missing in rows before its birth; rows that only count for
+        # scales are none of the window
+        cdef bint is_missing = scale.is_listed and scale.birth > self.first()
         if field < 0:
             return False
+        self.n_moves += is_missing
         for row in range(self.first(), self.size):
             slot = self.slot_of(row)
             value = self.list_value(slot, column)
-            if value != absent:
-                self.cells_of(slot)[field].number = value
+            is_missing = is_missing and row < scale.birth and value == absent
+            self.cells_of(slot)[field].number = NAN if is_missing else value
         self.field_of[column] = field
         self.n_listed_columns -= 1
         if self.n_listed_columns == 0:

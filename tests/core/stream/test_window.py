@@ -38,7 +38,8 @@ def cells_of(model, name):
 def fields_of(model):
     """The names of the columns of numbers that are fields."""
     state = model.snapshot()
-    return {state["features"][column] for column in state["tree"]["window"]["columns"]}
+    columns = state["tree"]["window"]["columns"]
+    return {state["features"][column] for column in columns[columns >= 0]}
 
 
 def test_it_has_the_last_rows_and_a_quarter_more():
@@ -127,19 +128,31 @@ def test_a_column_that_most_rows_have_leaves_the_lists():
 
 
 @pytest.mark.filterwarnings("ignore:.* ha(s|ve) (had|come)")
-def test_a_column_that_comes_late_is_a_field_once_it_is_not_rare():
+def test_a_column_that_comes_late_is_a_field_once_it_has_come_again():
     model = ExtraTreeRegressor()
     for i in range(400):
         x = {"a": 1.0 + i % 7, f"once {i}": 1.0}
-        if i >= 50 and i % 10 == 0:
-            x["tenth"] = 3.0
+        if i >= 50 and i % 40 == 0:
+            x["seldom"] = 3.0
+        if i in (100, 108, 116):
+            x["for a while"] = 1.0
         model.learn_one(x, 1.0 * (i % 3))
-        if i == 60:
+        if i == 120:
             assert fields_of(model) == {"a", "once 0"}
-    assert fields_of(model) == {"a", "once 0", "tenth"}
-    tenth = cells_of(model, "tenth")
-    assert np.isnan(tenth[:50]).all()
-    assert tenth[50:].tolist() == [3.0 * (i % 10 == 0) for i in range(50, 400)]
+    assert fields_of(model) == {"a", "once 0", "seldom"}
+    seldom = [3.0 * (i >= 50 and i % 40 == 0) for i in range(400)]
+    assert cells_of(model, "seldom").tolist() == seldom
+
+
+def test_zeros_of_the_first_row_are_columns_in_any_order():
+    x = {"zero": 0.0, "one": 1.0, "none": None, "other zero": 0.0}
+    for row in (x, dict(reversed(x.items()))):
+        model = ExtraTreeClassifier()
+        model.learn_one(row, 0)
+        assert fields_of(model) == {"zero", "one", "other zero"}
+    model = ExtraTreeClassifier()
+    model.learn_many(pd.DataFrame([x, {**x, "later": 1.0}])[["one", "zero", "other zero"]], [0, 1])
+    assert fields_of(model) == {"zero", "one", "other zero"}
 
 
 def test_values_that_came_before_a_column_was_a_field_stay_though_rows_do_not_count():
@@ -152,7 +165,8 @@ def test_values_that_came_before_a_column_was_a_field_stay_though_rows_do_not_co
     for i in range(60):
         model.learn_one({"a": 1.0, **({"late": 2.0 + i} if i % 5 == 0 else {})}, "label 1")
     assert fields_of(model) == {"a", "late"}
-    assert cells_of(model, "late")[first::5].tolist() == [2.0 + i for i in range(0, 60, 5)]
+    late = [2.0 + i if i % 5 == 0 else 0.0 for i in range(60)]
+    assert cells_of(model, "late").tolist() == [0.0] * first + late
 
 
 def test_which_late_columns_are_fields_does_not_depend_on_their_order():
