@@ -28,7 +28,7 @@ from streamtree._core.learners.explaining import (
 )
 from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.learners.methods import Holder, OfLabels, OfNumbers
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError
 from streamtree.batches import (
     Batch,
     indexed_frame,

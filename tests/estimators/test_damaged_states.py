@@ -7,7 +7,7 @@ import pytest
 from support.estimators import cases, learned, stream_of, targets_of
 from support.streams import changing_rows
 
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError
 
 
 def trained(estimator, params):

@@ -43,7 +43,7 @@ from streamtree import (
     NonGreedyTreeClassifier,
     modelfile,
 )
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError
 from streamtree.serialization import from_bytes, load_at, to_bytes
 
 GOLDEN = Path(make_golden.__file__).parent

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError
 
 
 def tables(state):

@@ -27,7 +27,7 @@ from streamtree._core.trees.tree cimport Corrector, Tree
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, check_finite, require
+from streamtree._core.store.checks import check_counts, check_finite, require
 from streamtree._core.trees.tree import check_targets, check_trust
 
 

@@ -17,8 +17,7 @@ from streamtree._core.stream.scales cimport ColumnScale, n_shown
 
 import numpy as np
 
-from streamtree._core.store.state import check_finite, check_same_kind, require
-from streamtree._core.store.tables import check_tables
+from streamtree._core.store.checks import check_finite, check_same_kind, check_tables, require
 
 
 cdef enum:

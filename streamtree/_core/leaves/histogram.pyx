@@ -31,7 +31,7 @@ from streamtree._core.stream.row cimport (
 import numpy as np
 
 from streamtree._core.splits.histograms import check_statistics
-from streamtree._core.store.state import check_finite, check_same_kind, require
+from streamtree._core.store.checks import check_finite, check_same_kind, require
 
 cdef enum:
     # a leaf compares what it could predict with on its first rows, then on one of so many

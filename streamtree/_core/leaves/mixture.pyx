@@ -41,8 +41,7 @@ import numpy as np
 
 from streamtree._core.leaves.additive import check_fine, check_model
 from streamtree._core.leaves.naivebayes import check_bayes
-from streamtree._core.store.state import check_finite, check_same_kind, require
-from streamtree._core.store.tables import check_tables
+from streamtree._core.store.checks import check_finite, check_same_kind, check_tables, require
 
 cdef extern from "../kernels/additive.h":
     void judge_experts "streamtree_judge"(

@@ -15,7 +15,7 @@ from streamtree._core.store.tables cimport table_find
 import numpy as np
 
 from streamtree._core.leaves.additive import blank_model, check_model
-from streamtree._core.store.state import check_finite, check_same_kind, require
+from streamtree._core.store.checks import check_finite, check_same_kind, require
 
 cdef extern from "../kernels/additive.h":
     void count_values "streamtree_count"(

@@ -13,7 +13,7 @@ from streamtree._core.stream.row cimport EncodedRow
 
 import numpy as np
 
-from streamtree._core.store.state import check_finite, check_rows, require
+from streamtree._core.store.checks import check_finite, check_rows, require
 
 cdef extern from "../kernels/additive.h":
     void logs "streamtree_logs"(float* values, int n) noexcept nogil

@@ -15,7 +15,7 @@ from streamtree._core.store.tables cimport (
 from streamtree._core.stream.encoding cimport KNOTS
 
 from streamtree._core.leaves.additive import check_model
-from streamtree._core.store.state import check_finite
+from streamtree._core.store.checks import check_finite
 
 cdef extern from "../kernels/additive.h":
     void softmax "streamtree_softmax"(

@@ -22,9 +22,7 @@ from streamtree._core.store.tables cimport map_bytes, map_put, table_free
 
 import numpy as np
 
-from streamtree._core.store.state import (
-    check_counts, check_finite, check_same_kind, require,
-)
+from streamtree._core.store.checks import check_counts, check_finite, check_same_kind, require
 
 cdef enum:
     MOST_BINS = 65536   # of a histogram, whatever a parameter says

@@ -25,7 +25,7 @@ from streamtree._core.stream.scales cimport n_shown
 
 import numpy as np
 
-from streamtree._core.store.state import check_finite, check_same_kind, require
+from streamtree._core.store.checks import check_finite, check_same_kind, require
 
 cdef extern from "math.h":
     float fabsf(float x) noexcept nogil

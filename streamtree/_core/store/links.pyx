@@ -9,8 +9,6 @@ from streamtree._core.store.state cimport export_records
 
 import numpy as np
 
-from streamtree._core.store.state import require
-
 
 cdef Link _blank
 memset(&_blank, 0, sizeof(Link))
@@ -147,47 +145,3 @@ cdef class TreeLinks:
         self.reserve(<int32_t> view.shape[0])
         self.size = <int32_t> view.shape[0]
         memcpy(self.links, &view[0], self.size * sizeof(Link))
-
-
-def check_links(links, spare=False, binary=True):
-    """Check that links are one tree; returns the depth of every node.
-
-    With `spare` there may be nodes beside the tree, without parent and children; their depth is 0.
-    Without `binary` a node may have any number of children.
-    """
-    size = len(links)
-    require(0 < size < 2**31, "the root")
-    parent, left, right, after = (
-        links[name].astype(np.int64) for name in ("parent", "left", "right", "next")
-    )
-    require(parent[0] == after[0] == -1, "the root")
-    require(((left == -1) == (right == -1)).all(), "a node with one child")
-    inner, followed = np.flatnonzero(left != -1), np.flatnonzero(after != -1)
-    # every child comes after one node: its parent, or the child before it
-    before, children = np.append(inner, followed), np.append(left[inner], after[followed])
-    for nodes in (children, right[inner]):
-        require(((nodes > 0) & (nodes < size)).all(), "a child out of range")
-    above = np.full(size, size)
-    above[children] = before
-    require((above < size).sum() == len(children), "a child of two")
-    expected = np.full(size, -1)
-    expected[left[inner]] = inner
-    expected[after[followed]] = parent[followed]
-    require((expected == parent).all(), "parents and children")
-    is_last = (parent[right[inner]] == inner) & (after[right[inner]] == -1)
-    require(is_last.all(), "the last child")
-    if binary:
-        require((after[left[inner]] == right[inner]).all(), "a node without two children")
-    # jumps to the node before, twice as far each time: whoever never gets past the top is in a
-    # cycle; from a parent it is a step down
-    above = np.append(above, size)
-    depths = np.zeros(size + 1, dtype=np.int64)
-    depths[left[inner]] = 1
-    for _ in range(size.bit_length()):
-        depths += depths[above]
-        above = above[above]
-    require((above == size).all(), "a cycle")
-    apart = np.flatnonzero(parent[1:] < 0) + 1
-    is_spare = (left[apart] == -1) & (after[apart] == -1)
-    require(not len(apart) or (spare and is_spare.all()), "a node beside the tree")
-    return depths[:size]

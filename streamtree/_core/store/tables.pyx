@@ -11,7 +11,6 @@ from streamtree._core.store.memory cimport raise_no_memory
 
 import numpy as np
 
-from streamtree._core.store.state import check_rows, require
 
 cdef enum:
     # Slots of a dense table for each of a hash table of its records, at the most: many that had
@@ -475,22 +474,3 @@ cdef int import_table(
         memcpy(&table.records[<size_t> slots[line] * width], &records[line, 0],
                width * sizeof(double))
     return 0
-
-
-def check_tables(tables, n_tables, n_keys, width):
-    """Check tables: where each begins, its keys, ascending below `n_keys`, and their records.
-
-    `width` is the number of doubles of a record in the core.
-    """
-    starts, keys, records = tables["starts"], tables["keys"], tables["records"]
-    require(len(starts) == n_tables + 1, "the number of tables")
-    check_rows(starts, len(keys))
-    require(records.shape == (len(keys), width), "the records of the tables")
-    require(tables["capacities"].shape == (n_tables,), "the capacities of the tables")
-    if len(keys):
-        require(keys.min() >= 0 and keys.max() < n_keys, "a key out of range")
-        ascends = keys[1:] > keys[:len(keys) - 1]
-        # the first key of a table need not be larger than the last one of the table before
-        borders = starts[1:n_tables]
-        ascends[borders[(borders > 0) & (borders < len(keys))] - 1] = True
-        require(ascends.all(), "the order of the keys")

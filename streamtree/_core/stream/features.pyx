@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamtree._core.store.state import require
+from streamtree._core.store.checks import require
 
 PLAIN_NAMES = (str, int, float, bytes, np.generic, type(None))
 # types of what is missing besides None and NaN, all of pandas

@@ -9,7 +9,7 @@ from streamtree._core.stream.row cimport Example, Row, View, describe
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, check_finite, check_rows, require
+from streamtree._core.store.checks import check_counts, check_finite, check_rows, require
 
 
 @cython.final

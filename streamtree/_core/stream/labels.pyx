@@ -12,7 +12,7 @@ import warnings
 
 import numpy as np
 
-from streamtree._core.store.state import require
+from streamtree._core.store.checks import require
 from streamtree._core.stream.features import check_names
 
 cdef enum:

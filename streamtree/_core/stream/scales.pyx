@@ -15,7 +15,7 @@ on slowly, so that any short part of it is narrow.
 
 from libc.math cimport fabs, isfinite, sqrt
 
-from streamtree._core.store.state import check_finite, require
+from streamtree._core.store.checks import check_finite, require
 
 cdef enum:
     TRIAL_COUNT = 64        # values of a trial

@@ -29,7 +29,7 @@ from streamtree._core.stream.scales cimport (
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, check_finite, require
+from streamtree._core.store.checks import check_counts, check_finite, require
 from streamtree._core.stream.scales import check_scales
 
 cdef ColumnScale _blank

@@ -26,7 +26,7 @@ from streamtree._core.stream.table cimport narrowed
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, check_finite, check_rows, require
+from streamtree._core.store.checks import check_counts, check_finite, check_rows, require
 
 cdef extern from "../kernels/ranges.h" nogil:
     int64_t place_of "streamtree_place"(const int32_t* keys, int64_t n, int32_t key)

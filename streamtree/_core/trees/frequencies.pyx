@@ -11,7 +11,7 @@ from streamtree._core.trees.tree cimport OneLeaf
 
 import numpy as np
 
-from streamtree._core.store.state import check_finite, require
+from streamtree._core.store.checks import check_finite, require
 
 # a count that is less is none: processors are slow with numbers next to zero
 cdef double LEAST_COUNT = 1e-30

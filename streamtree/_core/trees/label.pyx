@@ -54,8 +54,13 @@ import numpy as np
 from streamtree._core.leaves.additive import blank_model
 from streamtree._core.leaves.postings import check_postings
 from streamtree._core.leaves.softmax import check_softmax
-from streamtree._core.store.links import check_links
-from streamtree._core.store.state import check_counts, check_finite, check_same_kind, require
+from streamtree._core.store.checks import (
+    check_counts,
+    check_finite,
+    check_links,
+    check_same_kind,
+    require,
+)
 
 cdef enum:
     MOST_BEAM = 64

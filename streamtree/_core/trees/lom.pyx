@@ -29,9 +29,13 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.links import check_links
-from streamtree._core.store.state import check_counts, check_finite, require
-from streamtree._core.store.tables import check_tables
+from streamtree._core.store.checks import (
+    check_counts,
+    check_finite,
+    check_links,
+    check_tables,
+    require,
+)
 
 cdef enum:
     MODEL_WIDTH = 2     # weight, sum of squared gradients

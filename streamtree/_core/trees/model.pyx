@@ -26,9 +26,7 @@ from streamtree._core.trees.tree cimport Tree
 import numpy as np
 
 from streamtree._core.splits.scoretest import check_searches
-from streamtree._core.store.links import check_links
-from streamtree._core.store.state import check_finite, require
-from streamtree._core.store.tables import check_tables
+from streamtree._core.store.checks import check_finite, check_links, check_tables, require
 
 cdef enum:
     MOST_SPLITS = (1 << 30) - 1  # nodes have numbers of 32 bits

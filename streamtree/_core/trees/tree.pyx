@@ -18,7 +18,7 @@ from streamtree._core.stream.row cimport PLAIN, Example, Prediction, Row, Scratc
 
 import numpy as np
 
-from streamtree._core.store.state import check_finite, require
+from streamtree._core.store.checks import check_finite, require
 
 # Means and deviations of targets are nearer to zero: no target is farther away than 1e100, and
 # rounding adds little, even where weights are near the end of the number range.

@@ -17,7 +17,7 @@ from streamtree._core.ensembles.extratrees import extra_trees
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool
 from streamtree._core.learners.explaining import ask_members
 from streamtree._core.learners.learner import Classifier, Regressor
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError
 from streamtree._core.trees.contexts.tree import ContextMeans
 from streamtree._core.trees.extra.tree import ExtraTree
 from streamtree._core.trees.frequencies import FrequencyTree

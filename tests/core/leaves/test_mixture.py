@@ -9,7 +9,7 @@ from reference.scaling import RunningScaler
 from support.streams import as_dicts, blobs
 
 from streamtree import LOMTreeClassifier, ModelTreeClassifier
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError
 
 KNOTS = np.arange(-2.0, 2.0, 0.5)
 RATES = (1.0, 6.0)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from streamtree._core.store.links import TreeLinks, check_links
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError, check_links
+from streamtree._core.store.links import TreeLinks
 
 FIELDS = ("parent", "left", "right", "next")
 

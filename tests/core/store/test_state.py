@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from streamtree._core.store.state import (
+from streamtree._core.store.checks import (
     StateError,
     check_counts,
     check_finite,
     check_rows,
     check_same_kind,
+    check_tables,
 )
-from streamtree._core.store.tables import check_tables
 
 BLANK = {
     "names": [], "size": 0, "tree": {"values": np.zeros(0), "nodes": np.zeros(0, dtype="i4,f8")},

@@ -5,7 +5,7 @@ import pytest
 from support.isolated import run_isolated
 
 from streamtree import LOMTreeClassifier, ModelTreeClassifier
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError
 
 
 def test_no_scale_lets_a_value_become_nan():

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from support.isolated import run_isolated
 
 from streamtree import ExtraTreeClassifier, ExtraTreeRegressor, ForestClassifier
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError
 from streamtree._core.stream.features import Category
 
 

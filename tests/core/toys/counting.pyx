@@ -14,8 +14,7 @@ from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 
 import numpy as np
 
-from streamtree._core.store.state import require
-from streamtree._core.store.tables import check_tables
+from streamtree._core.store.checks import check_tables, require
 
 
 cdef struct Counts:

@@ -11,7 +11,7 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.tables import check_tables
+from streamtree._core.store.checks import check_tables
 
 
 cdef class StumpTree(Tree):

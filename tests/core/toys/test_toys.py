@@ -18,7 +18,7 @@ from support.streams import as_dicts, blobs
 import streamtree
 from streamtree._core.learners.explaining import find_ways
 from streamtree._core.learners.learner import Classifier
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError
 from streamtree._core.stream.sources import DenseRows, SparseRows
 from streamtree._core.trees.model import ModelTree
 

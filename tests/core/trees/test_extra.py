@@ -16,7 +16,7 @@ from streamtree import (
     ForestClassifier,
     ForestRegressor,
 )
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError
 from streamtree._core.stream.features import Category
 
 # the same sums in another order

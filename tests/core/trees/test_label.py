@@ -18,7 +18,7 @@ from support.isolated import run_isolated
 from support.strategies import streams
 
 from streamtree import LOMTreeClassifier, diagnostics
-from streamtree._core.store.state import StateError
+from streamtree._core.store.checks import StateError
 from streamtree.serialization import from_bytes, to_bytes
 
 

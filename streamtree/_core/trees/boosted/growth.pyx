@@ -24,7 +24,7 @@ from streamtree._core.trees.boosted.stages cimport MOST_SAID, Grown, Stages, Sta
 
 import numpy as np
 
-from streamtree._core.store.state import require
+from streamtree._core.store.checks import require
 
 
 cdef extern from "../../kernels/additive.h" nogil:

@@ -13,7 +13,7 @@ from streamtree._core.stream.row cimport Row
 
 import numpy as np
 
-from streamtree._core.store.state import check_finite, require
+from streamtree._core.store.checks import check_finite, require
 
 cdef extern from "../../kernels/bins.h" nogil:
     enum:

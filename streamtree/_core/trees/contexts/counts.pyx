@@ -12,7 +12,7 @@ from streamtree._core.store.budget cimport bytes_allowed, counted_zeros, give_ba
 
 import numpy as np
 
-from streamtree._core.store.state import require
+from streamtree._core.store.checks import require
 
 cdef enum:
     # slots in which a context may lie

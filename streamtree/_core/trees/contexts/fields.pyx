@@ -21,7 +21,7 @@ from streamtree._core.stream.row cimport Row
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, require
+from streamtree._core.store.checks import check_counts, require
 
 cdef extern from "../../kernels/bins.h" nogil:
     int32_t bin_of "streamtree_bin_of"(float value, const float* cuts, int32_t n_cuts)

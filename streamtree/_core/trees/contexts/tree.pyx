@@ -33,7 +33,7 @@ from streamtree._core.trees.tree cimport Corrector, Tree
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, require
+from streamtree._core.store.checks import check_counts, require
 from streamtree._core.trees.contexts.counts import check_counts_of_contexts
 from streamtree._core.trees.contexts.fields import check_fields
 from streamtree._core.trees.tree import check_targets

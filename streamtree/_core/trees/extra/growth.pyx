@@ -21,7 +21,7 @@ from streamtree._core.trees.extra.search cimport CHUNK, MOST_GATHERED, SplitSear
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, require
+from streamtree._core.store.checks import check_counts, require
 from streamtree._core.trees.extra.nodes import check_nodes
 
 # of the bytes that a tree may take, those that it may be grown to; splits in between take others

@@ -13,7 +13,7 @@ from streamtree._core.store.pool cimport (
 
 import numpy as np
 
-from streamtree._core.store.state import check_finite, require
+from streamtree._core.store.checks import check_finite, require
 
 # a part of a prediction that is smaller than this is not looked for in the nodes above
 cdef double LEAST_PART = 1e-12

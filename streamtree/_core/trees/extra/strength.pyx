@@ -18,7 +18,7 @@ from streamtree._core.stream.row cimport Example
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, check_finite, require
+from streamtree._core.store.checks import check_counts, check_finite, require
 from streamtree._core.trees.tree import check_targets
 
 

@@ -22,7 +22,7 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, require
+from streamtree._core.store.checks import check_counts, require
 from streamtree._core.stream.window import check_window
 from streamtree._core.trees.extra.growth import check_growth
 from streamtree._core.trees.extra.nodes import check_nodes

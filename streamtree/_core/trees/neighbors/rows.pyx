@@ -20,7 +20,7 @@ from streamtree._core.stream.scaling cimport clipped
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, require
+from streamtree._core.store.checks import check_counts, require
 from streamtree._core.trees.tree import BEYOND_TARGETS
 
 cdef enum:

@@ -30,7 +30,7 @@ from streamtree._core.trees.tree cimport OneLeaf, Tree
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, check_finite, require
+from streamtree._core.store.checks import check_counts, check_finite, require
 from streamtree._core.trees.neighbors.rows import check_rows_of_neighbors
 from streamtree._core.trees.tree import check_targets, check_trust
 

@@ -19,9 +19,7 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.links import check_links
-from streamtree._core.store.state import check_finite, require
-from streamtree._core.store.tables import check_tables
+from streamtree._core.store.checks import check_finite, check_links, check_tables, require
 
 # how much of what a node has seen survives an example; chosen over a dozen streams
 cdef double MEAN_DECAY = 0.997

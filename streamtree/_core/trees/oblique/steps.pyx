@@ -32,7 +32,7 @@ from streamtree._core.trees.oblique.nodes cimport WIDTH, Node, ObliqueNodes, spl
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, require
+from streamtree._core.store.checks import check_counts, require
 
 cdef double OUTPUT_LIMIT = 1e100
 cdef double GRADIENT_LIMIT = 1e150

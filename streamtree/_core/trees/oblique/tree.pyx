@@ -8,7 +8,7 @@ from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.oblique.steps cimport Extremes, ObliqueSteps, Step
 from streamtree._core.trees.oblique.warmup cimport WarmUp
 
-from streamtree._core.store.state import require
+from streamtree._core.store.checks import require
 from streamtree._core.trees.oblique.warmup import check_warm_up
 
 

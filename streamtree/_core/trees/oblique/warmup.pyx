@@ -19,7 +19,7 @@ from streamtree._core.trees.oblique.steps cimport ObliqueSteps
 
 import numpy as np
 
-from streamtree._core.store.state import check_counts, require
+from streamtree._core.store.checks import check_counts, require
 from streamtree._core.stream.keptrows import check_kept
 
 cdef enum:

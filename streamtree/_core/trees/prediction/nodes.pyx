@@ -26,7 +26,7 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.state import check_finite, require
+from streamtree._core.store.checks import check_finite, require
 
 # many classes: values are computed anew at this growth, and while a class is this rare
 cdef double REFRESH_GROWTH = 1.0625

@@ -35,7 +35,7 @@ from streamtree._core.trees.prediction.nodes cimport (
 import numpy as np
 
 from streamtree._core.splits.histograms import check_statistics
-from streamtree._core.store.state import require
+from streamtree._core.store.checks import require
 
 cdef enum:
     # When the bound is reached leaves are closed until this many parts of 8 of it are in use: to

@@ -16,9 +16,13 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.links import check_links
-from streamtree._core.store.state import check_counts, check_finite, require
-from streamtree._core.store.tables import check_tables
+from streamtree._core.store.checks import (
+    check_counts,
+    check_finite,
+    check_links,
+    check_tables,
+    require,
+)
 
 cdef enum:
     N_ROOMS = 7                 # vectors of one number an output that an example needs
