@@ -14,8 +14,8 @@ from streamtree._core.trees.extra.nodes cimport ExtraNode, descend_together
 from streamtree._core.trees.extra.strength cimport Strength
 from streamtree._core.trees.extra.tree cimport ExtraTree, bytes_of_each, left_of
 
-from streamtree._core.stream.window import check_window
-from streamtree._core.trees.extra.strength import check_strength
+from streamtree._core.stream.checks import check_window
+from streamtree._core.trees.extra.checks import check_strength
 
 
 cdef enum:

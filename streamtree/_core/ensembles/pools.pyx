@@ -27,8 +27,9 @@ from streamtree._core.trees.tree cimport Corrector, Tree
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, check_finite, require
-from streamtree._core.trees.tree import check_targets, check_trust
+from streamtree._core.ensembles.checks import (
+    check_linear_pool, check_log_linear_pool, check_pool,
+)
 
 
 cdef enum:
@@ -290,14 +291,7 @@ cdef class _Pool(Ensemble):
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
         Ensemble.check_state(self, state, n_columns, n_outputs)
-        for name in ("says", "shares", "refused"):
-            require(len(state[name]) == self.n_members, "the number of members")
-        check_finite(state["says"])
-        require(((state["refused"] & ~1) == 0).all(), "whether a member asked for more")
-        check_finite(state["shares"], at_least=0.0)
-        require(sum(state["shares"]) < 1.001, "the shares of the members")
-        check_counts(state["rows"], state["next_sharing"])
-        require(state["next_sharing"] >= state["rows"], "when memory is shared out")
+        check_pool(state, self.n_members)
 
 
 def pooled(kind, dict makers, list weights, exchange=None, **settings):
@@ -558,25 +552,11 @@ cdef class LogLinearPool(_Pool):
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
         _Pool.check_state(self, state, n_columns, n_outputs)
-        watches = state["watches"]
-        require(len(watches) == self.n_members, "the number of members")
-        rows = watches["rows"]
-        require(((rows >= 0) & (rows < 2**62)).all(), "rows that members were asked")
-        require(((watches["left"] >= 0) & (watches["left"] <= LONGEST_REST)).all(), "rests")
-        require(np.isin(watches["next_rest"], (REST_ROWS, LONGEST_REST)).all(), "rests")
-        left = watches["left"][[self.counts(m) for m in range(self.n_members)]]
-        require((left == 0).sum() >= min(LEAST_ASKED, len(left)), "rests of all")
-        says = state["says"]
-        require(((says >= LEAST_EXPONENT) & (says <= MOST_EXPONENT)).all(), "exponents")
-        require((says[watches["left"] > 0] == 0.0).all(), "exponents of members that rest")
-        curvatures = state["curvatures"]
-        require(curvatures.shape == (self.n_members, self.n_members), "the curvatures")
-        check_finite(np.array([state["losses"]]), at_least=0.0)
-        # false for NaN; a row adds at most MOST_REPEATS times the square of the least logarithm
-        require((np.abs(curvatures) < 1e8).all(), "the curvatures")
-        require(not np.triu(curvatures, 1).any(), "the curvatures")
-        curvatures = curvatures + np.tril(curvatures, -1).T
-        require(np.linalg.eigvalsh(curvatures)[0] > -1e-3, "the curvatures")
+        counted = [m for m in range(self.n_members) if self.counts(m)]
+        check_log_linear_pool(
+            state, counted, LEAST_ASKED, (REST_ROWS, LONGEST_REST),
+            (LEAST_EXPONENT, MOST_EXPONENT),
+        )
 
 
 @cython.final
@@ -781,28 +761,4 @@ cdef class LinearPool(_Pool):
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
         _Pool.check_state(self, state, n_columns, n_outputs)
-        check_targets(state["targets"])
-        check_finite(state["says"], at_least=0.0)
-        require(fabs(sum(state["says"][:self.n_pooled]) - 1.0) < 1e-3, "the weights of the members")
-        check_trust(state["trust"])
-        require((state["says"][self.n_pooled:] <= 1.0).all(), "how far contexts are followed")
-        check_finite(state["squares"], at_least=0.0)
-        require(len(state["squares"]) == self.n_pooled, "the number of members")
-        check_finite(state["recent"])
-        check_finite(state["worth"])
-        check_counts(state["judged"])
-        require(state["judged"] < 2**62, "rows that were judged")
-        require(state["recent"].shape == (N_RECENT,), "the last targets")
-        require(state["worth"].shape == (2,), "what corrections are worth")
-        require(state["worth"][1] >= 0.0, "what corrections are worth")
-        self._check_ridge(state["ridge"])
-
-    def _check_ridge(self, sums):
-        """Sums of products are those of rows, and slopes no larger than such can make them."""
-        cdef Py_ssize_t n = self.ridge.n
-        require(sums.shape == ((n + 2) * n,), "the correction of a pool")
-        # false for NaN
-        require((np.abs(sums) < 1e6).all(), "the correction of a pool")
-        products = sums[2 * n:].reshape(n, n)
-        require(np.array_equal(products, products.T), "the correction of a pool")
-        require(np.linalg.eigvalsh(products)[0] > -1e-3, "the correction of a pool")
+        check_linear_pool(state, self.n_pooled, self.ridge.n, N_RECENT)

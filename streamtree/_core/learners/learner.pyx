@@ -34,8 +34,7 @@ from numbers import Real
 import numpy as np
 
 from streamtree._core.store.checks import check_finite, check_same_kind, require
-from streamtree._core.stream.intake import check_intake
-from streamtree._core.stream.scales import check_scales
+from streamtree._core.stream.checks import check_intake, check_scales
 from streamtree._core.stream.scaling import SCALE
 
 

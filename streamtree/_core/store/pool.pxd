@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t
 from streamtree._core.store.budget cimport spacious
 
 
-cdef enum:
+cpdef enum:
     SIZES = 30
 
 

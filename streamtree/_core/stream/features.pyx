@@ -27,8 +27,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamtree._core.store.checks import require
-
 PLAIN_NAMES = (str, int, float, bytes, np.generic, type(None))
 # types of what is missing besides None and NaN, all of pandas
 MISSING = {"NAType", "NaTType"}
@@ -664,13 +662,3 @@ cdef class FeatureIndex:
         finally:
             self._new_names.clear()
         return 0
-
-
-def check_names(names, what):
-    """Raise StateError unless names or labels are a list without repetitions."""
-    require(type(names) is list, what)
-    # a Category is equal to a tuple, but is another name
-    distinct = {(type(name) is Category, type(name) is Shared, name) for name in names}
-    shared = [name.number for name in names if type(name) is Shared]
-    require(all(type(number) is int and number >= 0 for number in shared), what)
-    require(len(distinct) == len(names) and all(name == name for name in names), what)

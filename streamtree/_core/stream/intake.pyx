@@ -28,9 +28,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from streamtree._core.stream.features import Category, check_names
-from streamtree._core.stream.labels import check_label_state
-from streamtree._core.stream.scaling import check_scaler
+from streamtree._core.stream.features import Category
 
 
 cdef dict as_dict(object x, str rule="x must be a dict of features"):
@@ -523,14 +521,3 @@ cdef class DictRows(RowSource):
             if learns:
                 self.intake.commit(out)
         return 0
-
-
-def check_intake(state):
-    """Raise StateError unless an Intake can be made from what a snapshot says of it."""
-    check_names(state["features"], "the features")
-    for names in ("labels", "targets"):
-        if state.get(names) is not None:
-            check_names(state[names], f"the {names}")
-    if state.get("labels") is not None:
-        check_label_state(state)
-    check_scaler(state["scaler"], len(state["features"]))

@@ -9,8 +9,6 @@ from streamtree._core.stream.row cimport Example, Row, View, describe
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, check_finite, check_rows, require
-
 
 @cython.final
 cdef class KeptRows:
@@ -147,38 +145,3 @@ cdef class KeptRows:
             memcpy(self.targets, &targets[0, 0], n * self.n_targets * sizeof(double))
         self.n = n
         return 0
-
-
-def check_kept(state, n_columns, n_labels, n_targets):
-    """Raise StateError unless `KeptRows.take_state` can trust a state.
-
-    `n_labels` bounds the labels, where rows have no targets.
-    """
-    n = state.get("n")
-    check_counts(n)
-    if n == 0:
-        return
-    entries = np.shape(state.get("columns"))
-    kinds = {
-        "starts": (np.int64, (n + 1,)), "columns": (np.int32, entries),
-        "values": (np.float64, entries), "labels": (np.int32, (n,)),
-        "targets": (np.float64, (n, n_targets)), "weights": (np.float64, (n,)),
-    }
-    for part, (dtype, shape) in kinds.items():
-        array = state.get(part)
-        require(isinstance(array, np.ndarray), f"the {part} of the kept rows")
-        is_right = array.dtype == dtype and array.shape == shape
-        require(is_right, f"the {part} of the kept rows")
-    columns, labels = state["columns"], state["labels"]
-    require(columns.ndim == 1, "the columns of the kept rows")
-    check_rows(state["starts"], len(columns))
-    require(((columns >= 0) & (columns < n_columns)).all(), "a column of a kept row")
-    rows = np.repeat(np.arange(n), np.diff(state["starts"]))
-    cells = np.sort(rows * max(n_columns, 1) + columns)
-    require((cells[1:] > cells[:len(cells) - 1]).all(), "a column of a kept row twice")
-    known = labels == -1 if n_targets else (labels >= 0) & (labels < n_labels)
-    require(known.all(), "a label of a kept row")
-    check_finite(state["values"])
-    check_finite(state["targets"])
-    # a sum of weights of 0 stands for no rows at all
-    check_finite(state["weights"], at_least=5e-324)

@@ -12,9 +12,6 @@ import warnings
 
 import numpy as np
 
-from streamtree._core.store.checks import require
-from streamtree._core.stream.features import check_names
-
 cdef enum:
     # what a label takes besides the object: its number, and entries of a dict and a list
     LABEL_BYTES = 128
@@ -245,17 +242,3 @@ cdef class LabelIndex:
         self.n_repeats = state["label_repeats"]
         self._waiting = dict.fromkeys(state["waiting_labels"])
         self.begin()
-
-
-def check_label_state(state):
-    """Raise StateError unless the index can trust what is said beside the labels."""
-    waiting = state["waiting_labels"]
-    again = state["labels_came_again"]
-    require(len(again) == len(state["labels"]) and (again <= 1).all(), "the labels that came again")
-    repeats = state["label_repeats"]
-    require(type(repeats) is int and 0 <= repeats < 2**62, "rows whose label had come before")
-    check_names(waiting, "the labels that wait")
-    require(
-        len(waiting) <= MOST_WAITING and not set(waiting) & set(state["labels"]),
-        "the labels that wait",
-    )

@@ -7,7 +7,7 @@ row goes to a Scratch, of which every thread has its own.
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 
-cpdef enum Views:
+cdef enum:
     # what of a row a tree reads; to be combined
     PLAIN = 1       # values as they came; missing ones and zeros are not listed
     LISTED = 2      # the same in the columns' first units, and the zeros of those mostly there

@@ -13,7 +13,7 @@ cdef enum:
     TRUSTED_COUNT = 32      # values that settle a scale
     GROSS = 50              # deviations of a few values: of a gross outlier among them
 
-cdef enum Phase:
+cpdef enum:
     COLLECTING      # the first values; they are collected besides
     SETTLED         # the scale is trusted to tell an outlier
     ON_TRIAL        # the same, while the next values are collected besides

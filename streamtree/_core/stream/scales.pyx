@@ -15,8 +15,6 @@ on slowly, so that any short part of it is narrow.
 
 from libc.math cimport fabs, isfinite, sqrt
 
-from streamtree._core.store.checks import check_finite, require
-
 cdef enum:
     TRIAL_COUNT = 64        # values of a trial
     BLOCK = 128             # values of a block
@@ -241,20 +239,3 @@ cdef bint count_number(ColumnScale* scale, double number) noexcept nogil:
         scale.factor = 1.0 / sqrt(variance) if 0.0 < variance else 0.0
     plan(scale, is_due)
     return is_other
-
-
-def check_scales(scales):
-    """Raise StateError unless records of scales can be trusted."""
-    for field in (
-        "counted", "look_at", "n_part", "n_changes", "block_begin", "refresh_at", "forgotten",
-        "n_units",
-    ):
-        require((scales[field] >= 0).all(), f"{field} of a scale")
-    phases = scales["phase"]
-    require(((phases >= COLLECTING) & (phases <= ON_TRIAL)).all(), "the phase of a scale")
-    for field in ("has_varied", "is_dense", "is_listed"):
-        require(((scales[field] == 0) | (scales[field] == 1)).all(), f"{field} of a scale")
-    check_finite(
-        scales, "center", "pivot", "part_pivot", "low", "high", "last", "unit_center", "origin"
-    )
-    check_finite(scales, "factor", "unit_deviation", at_least=0.0)

@@ -29,9 +29,6 @@ from streamtree._core.stream.scales cimport (
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, check_finite, require
-from streamtree._core.stream.scales import check_scales
-
 cdef ColumnScale _blank
 memset(&_blank, 0, sizeof(ColumnScale))
 SCALE = np.asarray(<ColumnScale[:1]> &_blank).dtype
@@ -332,20 +329,3 @@ cdef class ColumnScaler:
         self.has_other_units = bool(state["columns"]["n_units"].any())
         self.n_origins = <int32_t> state["columns"]["origin_rank"].max(initial=0)
         self.mean_norm = state["mean_norm"]
-
-
-def check_scaler(scaler, n_columns):
-    """Raise StateError unless `ColumnScaler.restore` can trust a state."""
-    columns = scaler["columns"]
-    require(len(columns) == n_columns, "the number of columns")
-    check_counts(scaler["rows"])
-    check_finite(np.array([scaler["mean_norm"]]), at_least=0.0)
-    require((columns["birth"] >= 0).all(), "birth of a column")
-    check_scales(columns)
-    has_origin = columns["origin"] != 0
-    ranks = np.sort(columns["origin_rank"][has_origin])
-    require(np.array_equal(ranks, np.arange(1, len(ranks) + 1)), "the origin of a column")
-    require((columns["origin_rank"][~has_origin] == 0).all(), "the origin of a column")
-    # of targets nobody asks for the first unit
-    is_other = columns["n_units"] > 0
-    require((columns["unit_deviation"][is_other] > 0.0).all(), "the first unit of a column")

@@ -26,24 +26,24 @@ from streamtree._core.stream.table cimport narrowed
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, check_finite, check_rows, require
-
 cdef extern from "../kernels/ranges.h" nogil:
     int64_t place_of "streamtree_place"(const int32_t* keys, int64_t n, int32_t key)
 
-cdef enum:
+cpdef enum:
     FIRST_SLOTS = 320
+    FIRST_ENTRIES = 1024
+    # lists are laid anew where they fill less than one part of so many of their ring
+    SPARSE_PARTS = 16
+
+cdef enum:
     # From so many slots on, room is taken for ten times as many: what was moved is little, and no
     # row waits long. Most systems give memory only where rows come to.
     FEW_SLOTS = 640
     AHEAD = 10
-    FIRST_ENTRIES = 1024
     # rather than fewer rows than these slots are for, columns have no field
     LEAST_SLOTS = 125
     # in every so many rows it is looked whether the bound has fallen
     HEED_ROWS = 64
-    # lists are laid anew where they fill less than one part of so many of their ring
-    SPARSE_PARTS = 16
     # So many columns are fields if the first row names them, or once they have come again; of more,
     # those whose zeros are listed. Where fields leave room for fewer rows, only these.
     FEW_FIELDS = 64
@@ -66,9 +66,10 @@ cdef uint32_t FIRST_PLACE = 0xFFFFFF00
 
 # with less weight, sums in single precision would not stay positive
 cdef double LEAST_WEIGHT = 1e-6
+WEIGHT_FLOOR = LEAST_WEIGHT  # for Python
 
 
-cdef inline int32_t full_capacity(int32_t length) noexcept nogil:
+cpdef inline int32_t full_capacity(int32_t length) noexcept nogil:
     """The slots of a full window: rows that a tree grows from stay while it grows."""
     return length + (length + 3) // 4
 
@@ -774,61 +775,3 @@ cdef object ints(const int32_t* first, Py_ssize_t n):
 cdef object floats(const float* first, Py_ssize_t n):
     """A copy of n numbers in single precision."""
     return np.asarray(<const float[:n]> first).copy() if n else np.empty(0, dtype=np.float32)
-
-
-def check_window(state, length, n_columns, n_labels, n_targets):
-    """Raise StateError unless `Window.take_state` can trust a state.
-
-    `n_labels` bounds the labels, where rows have no targets. Returns how many rows there are.
-    """
-    size = state["size"]
-    capacity, lists = state["capacity"], state["list_capacity"]
-    check_counts(size, state["length"], capacity, lists, state["n_origins"])
-    require(state["n_origins"] <= n_columns, "the origins of the window")
-    require(state["length"] == length, "the length of the window")
-    require(capacity <= full_capacity(length), "the length of the window")
-    n = min(size, capacity)
-    require(capacity > 0 or size == 0, "the slots")
-    require(capacity <= max(FIRST_SLOTS, 2 * n), "the slots")
-    field_of, columns, groups = state["field_of"], state["columns"], state["groups"]
-    starts, entries = state["starts"], len(state["list_columns"])
-    numbers = int((columns >= 0).sum())
-    shapes = {
-        "numbers": (numbers, n), "codes": (len(columns) - numbers, n),
-        "labels": (0 if n_targets else n,), "targets": (n if n_targets else 0,),
-        "weights": (n,), "starts": (n + 1,), "list_values": (entries,),
-    }
-    for part, shape in shapes.items():
-        require(state[part].shape == shape, f"the {part} of the window")
-    require(len(field_of) <= n_columns, "a column of the window")
-    require(len(groups) == len(columns), "the fields of the window")
-    is_number = columns >= 0
-    require(((columns >= -1) & (columns < len(field_of))).all(), "a field of the window")
-    require((groups[is_number] == -1).all(), "a field of the window")
-    kinds = groups[~is_number]
-    require(((kinds >= 0) & (kinds < n_columns)).all(), "a field of the window")
-    require(len(np.unique(kinds)) == len(kinds), "a field of the window")
-    require(((field_of >= -1) & (field_of < len(columns))).all(), "a column of the window")
-    places = np.flatnonzero(is_number)
-    require((field_of[columns[is_number]] == places).all(), "a column of the window")
-    require(len(np.unique(columns[is_number])) == len(places), "a column of the window")
-    owners = np.isin(field_of, places)
-    require(owners.sum() == len(places), "a column of the window")
-    for part in ("codes", "list_columns"):
-        columns = state[part]
-        lowest = -1 if part == "codes" else 0
-        require(
-            ((columns >= lowest) & (columns < len(field_of))).all(), "a category of the window"
-        )
-    require(not np.isinf(state["numbers"]).any(), "a value of the window")
-    check_finite(state["list_values"])
-    check_finite(state["targets"])
-    # as `push` bounds them, in single precision
-    check_finite(state["weights"], at_least=np.float32(LEAST_WEIGHT))
-    labels = state["labels"]
-    require(((labels >= 0) & (labels < n_labels)).all(), "a label of the window")
-    check_rows(starts, entries)
-    has_lists = bool((field_of < 0).any())
-    require(entries <= lists <= (has_lists and max(FIRST_ENTRIES, SPARSE_PARTS * entries)), "lists")
-    require(lists == 0 or (lists >= FIRST_ENTRIES and lists & (lists - 1) == 0), "lists")
-    return n

@@ -17,7 +17,7 @@ from streamtree._core.trees.tree cimport Tree
 import numpy as np
 
 from streamtree._core.store.checks import check_counts, check_finite, require
-from streamtree._core.stream.window import check_window
+from streamtree._core.stream.checks import check_window
 from streamtree._core.trees.boosted.growth import check_boosted_growth
 from streamtree._core.trees.boosted.stages import check_stages
 

@@ -12,13 +12,13 @@ cdef enum:
     STEP = 64
 
 
-cpdef enum Phase:
+cpdef enum:
     IDLE = 0
     GROWING = 1
     REPLAYING = 2       # grown, and learning the rows that came meanwhile
 
 
-cpdef enum Stage:
+cpdef enum:
     # of the node that is being split
     COUNTING = 0        # its rows, some at a time
     SAMPLING = 1        # rows that compare candidates, where there are more than a chunk

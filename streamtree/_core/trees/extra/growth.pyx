@@ -21,9 +21,6 @@ from streamtree._core.trees.extra.search cimport CHUNK, MOST_GATHERED, SplitSear
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, require
-from streamtree._core.trees.extra.nodes import check_nodes
-
 # of the bytes that a tree may take, those that it may be grown to; splits in between take others
 cdef double GROWN_SHARE = 0.75
 
@@ -493,67 +490,3 @@ cdef class Growth:
         )
         self.search.score = record.score if record.column >= 0 else -INFINITY
         return 0
-
-
-def check_growth(state, window, n_labels, has_numbers):
-    """Raise StateError unless `Growth.take_state` can trust a state, over a window that it can."""
-    n_columns, n_rows, size = len(window["field_of"]), len(window["weights"]), window["size"]
-    require(len(state["record"]) == 1, "the growth of a tree")
-    record, rows, stack = state["record"][0], state["rows"], state["stack"]
-    phase, node = int(record["phase"]), int(record["node"])
-    require(phase in (IDLE, GROWING, REPLAYING), "the phase of growth")
-    check_nodes(state["shadow"], n_columns, n_labels, has_numbers, "the growing tree")
-    nodes = state["shadow"]["nodes"]
-    first, end, next_row = (int(record[name]) for name in ("first", "end", "next_row"))
-    require(0 <= first <= end <= next_row <= size, "the rows of a growing tree")
-    require(int(record["spent"]) >= 0, "the cells of a growing tree")
-    require(abs(int(record["credit"])) < 2**62, "the cells of a growing tree")
-    require(stack.shape[1:] == (3,), "the stack of a growing tree")
-    # no two nodes of it have a row in common
-    room = int(record["stack_capacity"])
-    require(len(stack) <= room <= 2 * (len(rows) + 16), "the stack of a growing tree")
-    require(-1 <= int(record["column"]) < n_columns, "a candidate")
-    require(0 <= record["appetite"] < np.inf, "what a tree takes")
-    require(np.isfinite([record["threshold"], record["score"]]).all(), "a candidate")
-    require(record["missing_right"] in (0, 1) and 0 <= record["salt"] < 256, "a candidate")
-    if phase != GROWING:
-        require(len(rows) == len(stack) == room == 0, "a tree that does not grow")
-        require(int(record["n_gathered"]) == 0, "a tree that does not grow")
-        require(node == -1, "a tree that does not grow")
-        require(phase == IDLE or next_row >= size - n_rows, "the rows of a growing tree")
-        require(phase != IDLE or len(nodes) == 1, "a tree that does not grow")
-        return
-    require(0 < len(rows) == end - first and first >= size - n_rows, "rows of a growing tree")
-    require(np.array_equal(np.sort(rows), np.arange(len(rows))), "the rows of a growing tree")
-    n_gathered = int(record["n_gathered"])
-    most = min(MOST_GATHERED, len(window["columns"]))
-    require(0 <= n_gathered <= most, "the fields of a growing tree")
-    known = int(record["n_labels"])
-    require(0 <= known <= n_labels, "the labels of a growing tree")
-    here = window["labels"][first - size + n_rows:end - size + n_rows]
-    require(has_numbers or int(here.max()) < known, "the labels of a growing tree")
-    spans = [tuple(map(int, span)) for span in stack]
-    if node >= 0:
-        spans.append((node, int(record["node_begin"]), int(record["node_end"])))
-        check_counts(int(record["n_tried"]), int(record["n_drawn"]))
-        _check_stage(record)
-    for number, begin, stop in spans:
-        require(0 <= number < len(nodes) and nodes["left"][number] < 0, "a node to be grown")
-        require(0 <= begin < stop <= len(rows), "the rows of a node")
-        require(nodes["n_kept"][number] == 0, "the rows of a node")
-    require(len({number for number, _, _ in spans}) == len(spans), "a node to be grown twice")
-    waiting = np.flatnonzero((nodes["left"] < 0) & (nodes["weight"] == 0.0)).tolist()
-    require(set(waiting) - {node} == set(stack[:, 0].tolist()), "the nodes to be grown")
-
-
-def _check_stage(record):
-    """Check what is said of the node that is being split."""
-    stage, done, n_left = (int(record[name]) for name in ("stage", "done", "n_left"))
-    n = int(record["node_end"]) - int(record["node_begin"])
-    require(COUNTING <= stage <= DIVIDING, "the stage of a node")
-    # a stage that is through with all rows is over
-    require(0 <= done < max(n, 1) and done % CHUNK == 0, "the rows of a stage")
-    require(0 <= n_left <= done, "the rows of a stage")
-    require(stage != DIVIDING or int(record["column"]) >= 0, "a split without a candidate")
-    require(stage != SAMPLING or n > CHUNK, "the stage of a node")
-    require(stage in (COUNTING, DIVIDING) or done == 0, "the rows of a stage")

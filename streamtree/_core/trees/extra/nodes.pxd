@@ -7,7 +7,7 @@ from streamtree._core.store.pool cimport Pool, room_for
 from streamtree._core.stream.row cimport Row
 from streamtree._core.trees.extra.strength cimport Strength
 
-cdef enum:
+cpdef enum:
     MOST_KEPT = 16      # rows of a leaf whose numbers are kept
 
 

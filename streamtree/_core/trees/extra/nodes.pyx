@@ -13,8 +13,6 @@ from streamtree._core.store.pool cimport (
 
 import numpy as np
 
-from streamtree._core.store.checks import check_finite, require
-
 # a part of a prediction that is smaller than this is not looked for in the nodes above
 cdef double LEAST_PART = 1e-12
 
@@ -412,53 +410,3 @@ cdef class ExtraNodes:
         for i in range(SIZES):
             pool_add_freed(&self.pool, <int> i, freed[i])
         return 0
-
-
-def check_nodes(state, n_columns, n_labels, has_numbers, what):
-    """Raise StateError unless `ExtraNodes.take_state` can trust a state; `what` names the tree.
-
-    `n_labels` bounds the labels, where rows have no numbers.
-    """
-    nodes, labels = state["nodes"], state["labels"]
-    size = len(nodes)
-    require(0 < size < 2**31, f"the nodes of {what}")
-    numbers = np.arange(size)
-    left, parent = nodes["left"].astype(np.int64), nodes["parent"].astype(np.int64)
-    is_inner = left >= 0
-    require((left >= -1).all() and parent[0] == -1, f"the root of {what}")
-    # every node but the root is one of the two children of one node before it
-    first = left[is_inner]
-    require(((first > numbers[is_inner]) & (first + 1 < size)).all(), f"a child in {what}")
-    children = np.sort(np.concatenate([first, first + 1]))
-    require(np.array_equal(children, numbers[1:]), f"a child in {what}")
-    require((parent[first] == numbers[is_inner]).all(), f"a parent in {what}")
-    require((parent[first + 1] == numbers[is_inner]).all(), f"a parent in {what}")
-    columns = nodes["column"]
-    require((columns[~is_inner] == -1).all(), f"a split of a leaf of {what}")
-    inner = columns[is_inner]
-    require(((inner >= 0) & (inner < n_columns)).all(), f"a column of a split of {what}")
-    check_finite(nodes, "threshold")
-    check_finite(nodes, "weight", at_least=0)
-    require(((nodes["since"] >= 0) & (nodes["since"] < 256)).all(), f"a count of {what}")
-    require(np.isin(nodes["missing_right"], (0, 1)).all(), f"a split of {what}")
-    require(((nodes["salt"] >= 0) & (nodes["salt"] < 256)).all(), f"a split of {what}")
-    counts, kept = nodes["n_labels"].astype(np.int64), nodes["n_kept"].astype(np.int64)
-    require(((kept >= 0) & (kept <= np.where(is_inner, 0, MOST_KEPT))).all(), f"rows of {what}")
-    require(kept.sum() == len(state["kept"]), f"the rows of {what}")
-    require((counts >= 0).all() and counts.sum() == len(labels), f"the labels of {what}")
-    require(len(state["weights"]) == len(labels), f"the labels of {what}")
-    require(((labels >= 0) & (labels < n_labels)).all(), f"a label of {what}")
-    check_finite(state["weights"], at_least=0)
-    require(len(state["means"]) == (size if has_numbers else 0), f"the means of {what}")
-    check_finite(state["means"])
-    require(not has_numbers or not len(labels), f"the labels of {what}")
-    freed = state["freed"].astype(np.int64)
-    require(len(freed) == SIZES and (freed >= 0).all(), f"the memory of {what}")
-    # a node has given back its rows, and blocks for fewer labels than it has now
-    most = 30 * size + 4 * int(counts.sum())
-    require((freed * 2 ** np.arange(1, SIZES + 1)).sum() <= most, f"the memory of {what}")
-    owners = np.repeat(numbers, counts)
-    pairs = np.sort(owners * max(n_labels, 1) + labels)
-    require((pairs[1:] > pairs[:len(pairs) - 1]).all(), f"a label of {what} twice")
-    has_weight = nodes["weight"] > 0
-    require((has_weight == (counts > 0)).all() if not has_numbers else True, f"weights of {what}")

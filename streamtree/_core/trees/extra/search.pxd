@@ -6,7 +6,7 @@ from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.nodes cimport Test
 
 
-cdef enum:
+cpdef enum:
     # rows that are looked at in one go; of more rows a sample of so many compares candidates
     CHUNK = 512
     # The numbers of all fields are kept while candidates for a node are compared, if there are no

@@ -16,11 +16,6 @@ from streamtree._core.kernels.moments cimport moments_add, moments_variance
 from streamtree._core.kernels.pooling cimport MOST_REPEATS, in_deviations
 from streamtree._core.stream.row cimport Example
 
-import numpy as np
-
-from streamtree._core.store.checks import check_counts, check_finite, require
-from streamtree._core.trees.tree import check_targets
-
 
 cdef enum:
     # about so many rows are remembered
@@ -35,6 +30,7 @@ cdef double LEAST_ERRORS = 1e-4
 # between which it stays; it begins with 1
 cdef double LEAST = 0.01
 cdef double MOST = 1000.0
+LEAST_LOG, MOST_LOG = log(LEAST), log(MOST)
 
 
 @cython.final
@@ -95,13 +91,3 @@ cdef class Strength:
         if self.is_learned:
             self.value = exp(self.log)
         return 0
-
-
-def check_strength(state):
-    """Raise StateError unless `Strength.take_state` can trust a state."""
-    check_finite(np.array([state["curvature"], state["errors"]]), at_least=0.0)
-    # false for NaN
-    require(log(LEAST) - 0.01 < state["log"] < log(MOST) + 0.01, "the strength of shrinking")
-    check_counts(state["rows"])
-    require(state["rows"] < 2**62, "rows of which the strength of shrinking was learned")
-    check_targets(state["targets"])

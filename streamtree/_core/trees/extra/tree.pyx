@@ -22,11 +22,8 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, require
-from streamtree._core.stream.window import check_window
-from streamtree._core.trees.extra.growth import check_growth
-from streamtree._core.trees.extra.nodes import check_nodes
-from streamtree._core.trees.extra.strength import check_strength
+from streamtree._core.stream.checks import check_window
+from streamtree._core.trees.extra.checks import check_strength, check_tree
 
 cdef enum:
     # rows before a tree is first grown, at the earliest
@@ -444,9 +441,4 @@ cdef class ExtraTree(Tree):
 
     def check_state_over(self, dict window, dict state, Py_ssize_t n_outputs):
         """The same over a window whose state was checked, and may be that of other trees, too."""
-        n_labels = 0 if self.has_numbers else n_outputs
-        n_columns = len(window["field_of"])
-        require(type(state["random"]) is int and 0 <= state["random"] < 2**64, "random numbers")
-        check_counts(state["next_growth"])
-        check_nodes(state["grown"], n_columns, n_labels, self.has_numbers, "the tree")
-        check_growth(state["growth"], window, n_labels, self.has_numbers)
+        check_tree(window, state, 0 if self.has_numbers else n_outputs, self.has_numbers)

@@ -20,7 +20,7 @@ from streamtree._core.trees.oblique.steps cimport ObliqueSteps
 import numpy as np
 
 from streamtree._core.store.checks import check_counts, require
-from streamtree._core.stream.keptrows import check_kept
+from streamtree._core.stream.checks import check_kept
 
 cdef enum:
     FIRST_BUILD = 32        # rows
