@@ -17,11 +17,11 @@ from streamtree._core.stream.scales cimport ColumnScale, n_shown
 
 import numpy as np
 
-from streamtree._core.store.checks import check_finite, check_same_kind, check_tables, require
-
 
 cdef enum:
     LEAST_SHOWN = 4         # values of a column that is not forgotten where memory is short
+
+cpdef enum:
     FINE_KEYS = FINE_KNOTS * MOST_FINE
 
 cdef extern from "../kernels/additive.h":
@@ -556,38 +556,3 @@ def blank_model():
     cdef AdditiveModel model
     memset(&model, 0, sizeof(AdditiveModel))
     return exported_model(&model)
-
-
-def check_model(model, n_columns, least_stride=1):
-    """Raise StateError unless `import_model` can trust a state."""
-    stride = model["stride"]
-    require(
-        stride == 1 or (least_stride <= stride <= MOST_CLASSES and stride % 4 == 0),
-        "the classes of a leaf model",
-    )
-    check_records(model["linear"], stride, n_columns + 1)
-    check_records(model["knots"], stride, KNOTS * n_columns)
-
-
-def check_fine(fine, stride, n_columns):
-    """Raise StateError unless `import_fine` can trust a state of a model of so many classes."""
-    cdef Table blank
-    memset(&blank, 0, sizeof(Table))
-    check_same_kind(fine, {"columns": np.empty(0, np.int32), **exported(&blank, 1)})
-    columns = fine["columns"]
-    require(0 < len(columns) <= MOST_FINE, "the columns that a leaf looks at closely")
-    require(((columns >= 0) & (columns < n_columns)).all(), "a column that a leaf looks at closely")
-    require(len(set(columns.tolist())) == len(columns), "a column that a leaf looks at closely")
-    check_records(fine, stride, FINE_KNOTS * len(columns))
-
-
-def check_records(table, stride, n_keys):
-    """Raise StateError unless `imported` can trust a table of records of so many classes."""
-    starts = np.array([0, len(table["keys"])])
-    check_tables(
-        {**table, "starts": starts, "capacities": np.array([table["capacity"]])}, 1, n_keys,
-        RATES * stride + 2,
-    )
-    check_finite(table["records"])
-    # behind the weights the sum of squares, and a number that fills the pair
-    check_finite(table["records"][:, max(RATES * stride, 1)], at_least=0.0)

@@ -30,8 +30,7 @@ from streamtree._core.stream.row cimport (
 
 import numpy as np
 
-from streamtree._core.splits.histograms import check_statistics
-from streamtree._core.store.checks import check_finite, check_same_kind, require
+from streamtree._core.leaves.checks import check_histogram_leaves
 
 cdef enum:
     # a leaf compares what it could predict with on its first rows, then on one of so many
@@ -627,28 +626,7 @@ cdef class HistogramLeaves(LeafModels):
 
     def check_state(self, dict state, Py_ssize_t n_nodes, Py_ssize_t n_columns,
                     Py_ssize_t n_outputs):
-        require(state["targets"].shape == (3,), "the targets of the leaves")
-        check_finite(state["targets"][::2], at_least=0.0)
-        check_finite(state["targets"])
-        nodes = set()
-        for part in state["models"]:
-            check_same_kind(part, {
-                "node": 0, "columns": np.empty(0, np.int32), "records": np.empty((0, 0, 0)),
-                "scores": np.empty(0), "width": 0,
-            })
-            columns, records, scores = part["columns"], part["records"], part["scores"]
-            require(0 <= part["node"] < n_nodes and part["node"] not in nodes, "a leaf's node")
-            nodes.add(part["node"])
-            require((columns[1:] > columns[:len(columns) - 1]).all(), "the order of the columns")
-            require(((columns >= 0) & (columns < n_columns)).all(), "a column of a leaf")
-            require(records.shape[:2] == (len(columns) + 1, 2), "a leaf's linear model")
-            require(scores.shape == (3,), "the scores of a leaf")
-            require(self.has_linear <= part["width"] <= MAX_MODELLED, "the outputs of a leaf")
-            check_finite(records)
-            check_finite(records[:, 1], at_least=0.0)
-            check_finite(scores)
-        owned = check_statistics(
-            state["statistics"], self.of_labels, n_nodes, n_columns, n_outputs
+        return check_histogram_leaves(
+            state, n_nodes, n_columns, n_outputs, of_labels=self.of_labels, is_owner=self.is_owner,
+            has_linear=self.has_linear, most_outputs=MAX_MODELLED,
         )
-        require(owned == (nodes if self.is_owner else set()), "the statistics of the leaves")
-        return nodes

@@ -39,9 +39,7 @@ from streamtree._core.stream.scales cimport ColumnScale
 
 import numpy as np
 
-from streamtree._core.leaves.additive import check_fine, check_model
-from streamtree._core.leaves.naivebayes import check_bayes
-from streamtree._core.store.checks import check_finite, check_same_kind, check_tables, require
+from streamtree._core.leaves.checks import check_mixtures
 
 cdef extern from "../kernels/additive.h":
     void judge_experts "streamtree_judge"(
@@ -553,42 +551,10 @@ cdef class MixtureLeaves(LeafModels):
         memset(&blank, 0, sizeof(ModelState))
         blank.model.stride = 1
         kind = {"node": 0, "top": 0, **exported_state(&blank)}
-        for number in ("mean_norm", "rows"):
-            check_finite(np.array([state[number]]), at_least=0.0)
-        nodes, used = set(), {}
-        for i, saved in enumerate(state["models"]):
-            check_same_kind(
-                saved, {**kind, "bayes": saved.get("bayes"), "fine": saved.get("fine")}
-            )
-            node, top = saved["node"], saved["top"]
-            require(-1 <= node < n_nodes and node not in nodes, "the node of a leaf model")
-            check_saved(saved, n_columns, n_outputs, self.max_classes)
-            require(saved["bayes"] is None or self.has_knots, "naive Bayes of a leaf model")
-            # only what a leaf learned on from another has them
-            require(
-                saved["fine"] is None or (self.has_knots and top >= 0),
-                "what a leaf looks at closely",
-            )
-            if node < 0:
-                used[i] = False
-                require(top == -1, "the common model of a common model")
-            else:
-                nodes.add(node)
-            if top != -1:
-                require(top in used, "the common model of a leaf")
-                used[top] = True
-                require(
-                    saved["bayes"] is None and not len(saved["classes"]), "a leaf's own classes"
-                )
-            has_rest = len(saved["rest"]["keys"]) > 0
-            require(
-                not has_rest or (
-                    self.has_rest and len(saved["classes"]) == self.max_classes
-                    and saved["classes"][self.max_classes - 1] in saved["rest"]["keys"]
-                ), "the rest of a leaf model's classes",
-            )
-        require(all(used.values()), "a common model that no leaf has")
-        return nodes
+        return check_mixtures(
+            state, n_nodes, n_columns, n_outputs, kind=kind, places=places_for(n_outputs),
+            max_classes=self.max_classes, has_knots=self.has_knots, has_rest=self.has_rest,
+        )
 
 
 cdef inline ModelState* top_of(const ModelState* state) noexcept nogil:
@@ -726,31 +692,3 @@ cdef int import_state(ModelState* state, dict saved, int32_t n_columns) except -
         state.losses[expert] = saved["losses"][expert]
         state.shares[expert] = saved["shares"][expert]
     return 0
-
-
-def check_saved(saved, n_columns, n_labels, max_classes):
-    """Raise StateError unless `import_state` can trust a state."""
-    classes = saved["classes"].tolist()
-    require(len(set(classes)) == len(classes) <= max_classes, "a leaf's classes")
-    require(all(0 <= label < n_labels for label in classes), "a leaf's classes")
-    check_model(saved, n_columns)
-    if saved["fine"] is not None:
-        check_fine(saved["fine"], saved["stride"], n_columns)
-    if saved["bayes"] is not None:
-        check_bayes(saved["bayes"], n_columns)
-    for model in (saved, saved["bayes"] or saved):
-        require(model["stride"] <= places_for(n_labels), "the classes of a leaf model")
-    for name in ("losses", "shares"):
-        require(len(saved[name]) == EXPERTS, f"the {name} of a leaf")
-        check_finite(saved[name], at_least=0.0)
-    rest, label = saved["rest"], saved["rest_class"]
-    check_finite(np.array([saved["rest_weight"]]), at_least=0.0)
-    tables = {
-        "starts": np.array([0, len(rest["keys"])]), "keys": rest["keys"],
-        "records": rest["weights"].reshape(-1, 1), "capacities": np.zeros(1, dtype=np.int32),
-    }
-    check_tables(tables, 1, n_labels, 1)
-    check_finite(rest["weights"], at_least=5e-324)
-    known = label in rest["keys"] if len(rest["keys"]) else label == -1
-    require(known, "the rest of a leaf model's classes")
-    require(label == -1 or saved["rest_weight"] > 0.0, "the rest of a leaf model's classes")

@@ -14,9 +14,6 @@ from streamtree._core.store.tables cimport table_find
 
 import numpy as np
 
-from streamtree._core.leaves.additive import blank_model, check_model
-from streamtree._core.store.checks import check_finite, check_same_kind, require
-
 cdef extern from "../kernels/additive.h":
     void count_values "streamtree_count"(
         float* records, size_t width, int place, int apart, const int32_t* slots,
@@ -205,16 +202,3 @@ cdef int import_bayes(NaiveBayes* bayes, int32_t n_columns, dict state) except -
     bayes.rows = state["rows"]
     bayes.weight = state["weight"]
     return 0
-
-
-def check_bayes(state, n_columns):
-    """Raise StateError unless `import_bayes` can trust a state."""
-    numbers = ("trust", "squares", "rows", "weight")
-    check_same_kind(state, {**blank_model(), **dict.fromkeys(numbers, 0.0)})
-    check_model(state, n_columns)
-    for name in numbers:
-        check_finite(np.array([state[name]]), at_least=0.0)
-    for name in ("linear", "knots"):
-        check_finite(state[name]["records"], at_least=0.0)
-    require(state["trust"] > 0.0, "the trust of a leaf model")
-    require(state["stride"] > 0, "the counts of a leaf model")

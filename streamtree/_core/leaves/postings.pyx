@@ -13,14 +13,14 @@ from streamtree._core.stream.row cimport EncodedRow
 
 import numpy as np
 
-from streamtree._core.store.checks import check_finite, check_rows, require
-
 cdef extern from "../kernels/additive.h":
     void logs "streamtree_logs"(float* values, int n) noexcept nogil
 
-cdef enum:
+cpdef enum:
     # Labels of a column: of more of them, those that come often stay.
     MOST_POSTED = 256
+
+cdef enum:
     # the lists may take one part of so many of what the model may
     PARTS = 4
     # lists that are looked at for one to give way to a posting
@@ -33,6 +33,7 @@ cdef double ODDS = 0.3 / 0.7
 cdef float MOST_ODDS = 1e30
 # A row of less weight is not counted: sums of weights stay within single precision.
 cdef double LEAST_WEIGHT = 1e-20
+LEAST_COUNTED = LEAST_WEIGHT
 # Beyond it the weights of a list are halved: they stay within single precision, and fade.
 cdef double MOST_LISTED = 1e6
 
@@ -318,27 +319,5 @@ cdef class Postings:
         return 0
 
 
-def check_postings(postings, n_columns, n_labels):
-    """Raise StateError unless `take_state` can trust a state."""
-    starts, lists, posted = postings["starts"], postings["lists"], postings["postings"]
-    labels, numbers = postings["labels"], postings["numbers"]
-    require(len(labels) <= n_labels and len(lists) <= n_columns, "the columns of labels")
-    check_finite(labels, "rows", "columns", at_least=0.0)
-    require(lists.shape == (len(starts) - 1, 2), "the number of lists")
-    check_rows(starts, len(posted))
-    lengths = np.diff(starts)
-    require((lengths <= MOST_POSTED).all(), "the length of a list")
-    check_finite(lists, at_least=0.0)
-    check_finite(posted["weight"], at_least=0.0)
-    turns = lists[:, 1]
-    require(((turns == np.floor(turns)) & (turns < MOST_POSTED)).all(), "the turn of a list")
-    require((lists[:, 0][lengths > 0] >= LEAST_WEIGHT).all(), "the weight of a list")
-    require((posted["weight"] <= 1e30).all(), "the weight of a posting")
-    require(((posted["label"] >= 0) & (posted["label"] < len(labels))).all(), "a label of a list")
-    require((labels["columns"][posted["label"]] >= LEAST_WEIGHT).all(), "the columns of a label")
-    pairs = np.repeat(np.arange(len(lists)), lengths) * (len(labels) + 1) + posted["label"]
-    require(len(np.unique(pairs)) == len(pairs), "a label that is listed twice")
-    require(numbers.shape == (3,), "the numbers of the lists")
-    check_finite(numbers, at_least=0.0)
-    require((numbers <= 1e30).all(), "the numbers of the lists")
-    require(numbers[2] == np.floor(numbers[2]) and numbers[2] < 2**31, "the turn of lists")
+# of no labels: the types of the parts of a state
+BLANK = Postings().state(0, 0)

@@ -14,9 +14,6 @@ from streamtree._core.store.tables cimport (
 )
 from streamtree._core.stream.encoding cimport KNOTS
 
-from streamtree._core.leaves.additive import check_model
-from streamtree._core.store.checks import check_finite
-
 cdef extern from "../kernels/additive.h":
     void softmax "streamtree_softmax"(
         const float* scores, int n, float* probabilities
@@ -352,11 +349,3 @@ cdef int copy_difference(
             place = table_insert(target, record_width(0), key, universe)
             (<float*> target.records)[2 * <size_t> place * record_width(0)] = weight
     return 0
-
-
-def check_softmax(model, n_columns):
-    """Raise StateError unless a state can be that of a model of labels, or of two sides."""
-    check_model(model, n_columns, least_stride=0)
-    stride = max(model["stride"], 1)
-    for name in ("linear", "knots"):
-        check_finite(model[name]["records"][:, stride:], at_least=0.0)

@@ -25,8 +25,6 @@ from streamtree._core.stream.scales cimport n_shown
 
 import numpy as np
 
-from streamtree._core.store.checks import check_finite, check_same_kind, require
-
 cdef extern from "math.h":
     float fabsf(float x) noexcept nogil
 
@@ -396,28 +394,7 @@ cdef int import_search(SplitSearch* search, dict state) except -1:
     return 0
 
 
-def check_searches(searches, nodes, n_columns):
-    """Raise StateError unless exactly these nodes search, and `import_search` can trust them."""
-    cdef SplitSearch blank
-    memset(&blank, 0, sizeof(SplitSearch))
-    kind = {"node": 0, **exported_search(&blank)}
-    for search in searches:
-        check_same_kind(search, kind)
-        check_search(search, n_columns)
-    searched = [search["node"] for search in searches]
-    require(len(searched) == len(nodes) and set(searched) == nodes, "the searches of the leaves")
-
-
-def check_search(search, n_columns):
-    """Raise StateError unless the values of a search of the right kind can be trusted."""
-    for name in ("rows", "watched", "next_look"):
-        check_finite(np.array([search[name]]), at_least=0.0)
-    require(0 <= search["looks"] < 2**31, "the looks of a leaf")
-    columns = search["columns"]
-    require(len(columns) <= CANDIDATES, "the candidates of a leaf")
-    require(((columns >= 0) & (columns < n_columns)).all(), "a column of a candidate")
-    for name, length in (("sums", BUCKETS), ("squares", BUCKETS), ("products", PAIRS)):
-        require(len(search[name]) == length, f"the {name} of a leaf")
-        check_finite(search[name])
-    require(search["candidates"].shape == (len(columns), 2 + 2 * BUCKETS), "the candidates")
-    check_finite(search["candidates"])
+cdef SplitSearch _blank
+memset(&_blank, 0, sizeof(SplitSearch))
+# of a leaf that has seen nothing: the types of the parts of a state
+BLANK = exported_search(&_blank)

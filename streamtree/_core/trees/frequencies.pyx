@@ -11,7 +11,7 @@ from streamtree._core.trees.tree cimport OneLeaf
 
 import numpy as np
 
-from streamtree._core.store.checks import check_finite, require
+from streamtree._core.trees.checks import check_frequencies
 
 # a count that is less is none: processors are slow with numbers next to zero
 cdef double LEAST_COUNT = 1e-30
@@ -90,8 +90,4 @@ cdef class FrequencyTree(OneLeaf):
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
-        counts, weight = state["counts"], state["weight"]
-        require(counts.ndim == 1 and len(counts) <= n_outputs, "the frequencies of labels")
-        check_finite(counts, at_least=0.0)
-        require(0.0 <= weight < 1.001 * self.memory, "the weight of labels")
-        require(abs(counts.sum() - weight) <= 1e-6 * self.memory, "the weight of labels")
+        check_frequencies(state, n_outputs, self.memory)

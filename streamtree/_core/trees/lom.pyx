@@ -29,13 +29,7 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.checks import (
-    check_counts,
-    check_finite,
-    check_links,
-    check_tables,
-    require,
-)
+from streamtree._core.trees.checks import check_lom_tree
 
 cdef enum:
     MODEL_WIDTH = 2     # weight, sum of squared gradients
@@ -780,17 +774,5 @@ cdef class LomTree(Tree):
         return 0
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
-        nodes, left = state["nodes"], state["links"]["left"]
-        check_links(state["links"])
-        require(len(nodes) == len(left), "the number of nodes")
-        check_tables(state["models"], len(nodes), n_columns, MODEL_WIDTH)
-        check_tables(state["classes"], len(nodes), n_outputs, CLASS_WIDTH)
-        check_tables(state["passages"], n_outputs, len(nodes), PASSAGE_WIDTH)
-        check_counts(state["n_splits"], state["n_swaps"])
-        require(2 * state["n_splits"] + 1 == len(nodes), "the number of splits")
-        check_finite(
-            nodes, "trained", "right", "size", "votes", "majority_votes", "next_test", at_least=0
-        )
-        # a model that has learned something has a majority in every node
-        known = nodes["majority"] >= 0 if nodes["votes"].any() else nodes["majority"] == -1
-        require((known & (nodes["majority"] < n_outputs)).all(), "the majority of a node")
+        widths = {"models": MODEL_WIDTH, "classes": CLASS_WIDTH, "passages": PASSAGE_WIDTH}
+        check_lom_tree(state, n_columns, n_outputs, widths)

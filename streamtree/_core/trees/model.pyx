@@ -25,8 +25,7 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.splits.scoretest import check_searches
-from streamtree._core.store.checks import check_finite, check_links, check_tables, require
+from streamtree._core.trees.checks import check_model_tree
 
 cdef enum:
     MOST_SPLITS = (1 << 30) - 1  # nodes have numbers of 32 bits
@@ -340,22 +339,4 @@ cdef class ModelTree(Tree):
         return self.leaves.take_state(state["leaves"])
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
-        nodes, left = state["nodes"], state["links"]["left"]
-        check_links(state["links"])
-        require(len(nodes) == len(left), "the number of nodes")
-        check_finite(nodes, "votes", "majority_votes", at_least=0)
-        check_finite(nodes, "threshold")
-        columns = nodes["column"]
-        is_leaf = left < 0
-        require((columns[is_leaf] == -1).all(), "a split of a leaf")
-        inner = columns[~is_leaf]
-        require(((inner >= 0) & (inner < n_columns)).all(), "a column of a split")
-        known = nodes["majority"] >= 0 if nodes["votes"].any() else nodes["majority"] == -1
-        require((known & (nodes["majority"] < n_outputs)).all(), "the majority of a node")
-        check_tables(state["classes"], len(nodes), n_outputs, 1)
-        leaves = set(is_leaf.nonzero()[0].tolist())
-        check_searches(state["searches"], leaves, n_columns)
-        modelled = self.leaves.check_state(
-            state["leaves"], len(nodes), n_columns, n_outputs
-        )
-        require(leaves <= modelled, "a leaf's model")
+        check_model_tree(state, n_columns, n_outputs, self.leaves)
