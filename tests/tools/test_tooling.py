@@ -17,15 +17,16 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "streamtree"
 CORE = PACKAGE / "_core"
 CYTHON = sorted([*CORE.rglob("*.pyx"), *CORE.rglob("*.pxd")])
+CHECKS = sorted(CORE.rglob("checks.py"))
 PYTHON = sorted(PACKAGE.glob("*.py"))
 # a module cimports from its own layer or a lower one
 LAYERS_OF_CORE = [
     "kernels", "store", "stream", "splits", "leaves", "trees", "ensembles", "learners",
 ]
 # what every family of trees may know of its layer; all else there is of one family
-OF_ALL_TREES = {"tree"}
+OF_ALL_TREES = {"tree", "checks"}
 each_module = pytest.mark.parametrize(
-    "path", CYTHON, ids=lambda path: str(path.relative_to(CORE))
+    "path", [*CYTHON, *CHECKS], ids=lambda path: str(path.relative_to(CORE))
 )
 each_python_module = pytest.mark.parametrize("path", PYTHON, ids=lambda path: path.name)
 
@@ -124,7 +125,9 @@ def layer_of(module):
 
 def inside(path):
     """The modules of the core that a module imports or cimports."""
-    return {name for name in imports(path) if name.startswith("streamtree._core.")}
+    known = {name for name in imports(path) if name.startswith("streamtree._core.")}
+    # what is imported from a module is not one itself
+    return {name for name in known if name.rpartition(".")[0] not in known}
 
 
 @each_module
@@ -150,7 +153,7 @@ def test_a_layer_knows_its_own_and_those_below(path):
 def test_modules_of_a_layer_do_not_import_in_circles():
     """A module and its .pxd are one; what they import comes before them."""
     below = {}
-    for path in CYTHON:
+    for path in [*CYTHON, *CHECKS]:
         module = module_of(path)
         below.setdefault(module, set()).update(inside(path) - {module})
     while below:

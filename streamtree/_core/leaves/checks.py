@@ -109,6 +109,7 @@ def check_mixtures(
         check_finite(np.array([state[number]]), at_least=0.0)
     nodes, used = set(), {}
     for i, saved in enumerate(state["models"]):
+        require(isinstance(saved, dict), "a leaf model")
         check_same_kind(saved, {**kind, "bayes": saved.get("bayes"), "fine": saved.get("fine")})
         node, top = saved["node"], saved["top"]
         require(-1 <= node < n_nodes and node not in nodes, "the node of a leaf model")

@@ -34,7 +34,7 @@ from streamtree._core.trees.prediction.nodes cimport (
 
 import numpy as np
 
-from streamtree._core.splits.histograms import check_statistics
+from streamtree._core.splits.checks import check_statistics
 from streamtree._core.store.checks import require
 
 cdef enum:
