@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, uint32_t
 from streamtree._core.kernels.solvers cimport Share
 from streamtree._core.splits.histograms cimport Statistics
 
-cdef enum:
+cpdef enum:
     MISSING = -1        # the key of the branch for rows without the feature
 
 

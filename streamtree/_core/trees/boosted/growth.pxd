@@ -8,6 +8,9 @@ from streamtree._core.trees.boosted.stages cimport Stages
 
 cdef enum:
     MOST_LEAVES = 31        # of a tree
+
+
+cpdef enum:
     # labels that scores are kept for
     MOST_LABELS = 64
 

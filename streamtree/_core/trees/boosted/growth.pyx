@@ -24,9 +24,6 @@ from streamtree._core.trees.boosted.stages cimport MOST_SAID, Grown, Stages, Sta
 
 import numpy as np
 
-from streamtree._core.store.checks import require
-
-
 cdef extern from "../../kernels/additive.h" nogil:
     float exp_of "streamtree_expf"(float x)
     void softmax_of "streamtree_softmax"(const float* scores, int n, float* probabilities)
@@ -834,25 +831,3 @@ cdef class BoostedGrowth:
             self.n_steps += 1
         self.credit = state["credit"]
         return 0
-
-
-def check_boosted_growth(state, window, n_labels):
-    """Raise StateError unless `BoostedGrowth.take_state` can trust a state, over a window."""
-    n_rows, size = len(window["weights"]), window["size"]
-    names = ("first", "rows", "steps", "labels")
-    first, rows, steps, labels = (state[name] for name in names)
-    for number in (first, rows, steps, labels):
-        require(type(number) is int and 0 <= number < 2**62, "the growth of boosted trees")
-    require(type(state["credit"]) is int and abs(state["credit"]) < 2**40, "cells of a growth")
-    require(type(state["seed"]) is int and 0 <= state["seed"] < 2**64, "random numbers")
-    fields = state["fields"]
-    if rows == 0:
-        require(len(fields) == 0, "trees that do not grow")
-        return
-    require(size - n_rows <= first and first + rows <= size, "the rows of boosted trees")
-    require(len(fields) > 0 and len(set(fields.tolist())) == len(fields), "columns to grow from")
-    n_fields = len(window["columns"])
-    require(((fields >= 0) & (fields < n_fields)).all(), "columns to grow from")
-    require(labels == 0 if n_labels == 0 else 1 < labels <= min(n_labels, MOST_LABELS), "labels")
-    here = window["labels"][first - size + n_rows:first - size + n_rows + rows]
-    require(n_labels == 0 or int(here.max()) < labels, "the labels of boosted trees")

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, uint8_t, uint64_t
 from streamtree._core.splits.bounds cimport Bound, is_above, is_in_set
 from streamtree._core.stream.row cimport Row
 
-cdef enum:
+cpdef enum:
     MOST_SAID = 8       # what a leaf adds to a score, at most
 
 

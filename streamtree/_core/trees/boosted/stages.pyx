@@ -13,8 +13,6 @@ from streamtree._core.stream.row cimport Row
 
 import numpy as np
 
-from streamtree._core.store.checks import check_finite, require
-
 cdef extern from "../../kernels/bins.h" nogil:
     enum:
         BINS "STREAMTREE_BINS"
@@ -395,40 +393,3 @@ cdef class Stages:
             for k in range(self.n_outputs):
                 self.values[<Py_ssize_t> i * self.n_outputs + k] = values[i, k]
         return self.encode()
-
-
-def check_stages(state, n_columns, n_labels):
-    """Raise StateError unless `Stages.take_state` can trust a state.
-
-    `n_labels` bounds the labels, 0 where rows have numbers.
-    """
-    nodes, roots, values, base = (state[name] for name in ("nodes", "roots", "values", "base"))
-    size, known = len(nodes), state["n_labels"]
-    numbers = np.arange(size)
-    require(0 < state["unit"] <= LARGEST, "the unit of boosted trees")
-    require(type(known) is int and 0 <= known <= n_labels, "the labels of boosted trees")
-    wanted = 1 if not n_labels or known == 2 else known
-    if len(base) == 0:
-        require(size == len(roots) == len(values) == known == 0, "boosted trees of nothing")
-        return
-    require((known > 1 or not n_labels) and len(base) == wanted, "the outputs of boosted trees")
-    require((np.abs(base) <= LARGEST).all(), "what is said without boosted trees")
-    require((np.abs(values) <= MOST_SAID).all(), "the values of boosted trees")
-    require(values.shape[1] == len(base), "the outputs of boosted trees")
-    check_finite(nodes, "threshold")
-    check_finite(nodes, "gain", at_least=0)
-    n_rows = nodes["n_rows"].astype(np.int64)
-    require((n_rows > 0).all(), "the rows of boosted trees")
-    is_inner = nodes["column"] >= 0
-    require((nodes["column"] >= -1).all() and (nodes["column"] < n_columns).all(), "a column")
-    require(np.isin(nodes["missing_right"], (0, 1)).all(), "a split of a boosted tree")
-    require(((nodes["salt"] >= 0) & (nodes["salt"] < 256)).all(), "a split of a boosted tree")
-    first = nodes["next"][is_inner].astype(np.int64)
-    require(((first > numbers[is_inner]) & (first + 1 < size)).all(), "a child in a boosted tree")
-    require((n_rows[first] + n_rows[first + 1] == n_rows[is_inner]).all(), "the rows of a split")
-    # every node is the root of a tree, or one of the two children of one node before it
-    children = np.sort(np.concatenate([first, first + 1, roots.astype(np.int64)]))
-    require(np.array_equal(children, numbers), "a child in a boosted tree")
-    require((np.diff(roots) > 0).all(), "the roots of boosted trees")
-    leaves = np.sort(nodes["next"][~is_inner])
-    require(np.array_equal(leaves, np.arange(len(values))), "the leaves of boosted trees")

@@ -16,10 +16,7 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, check_finite, require
-from streamtree._core.stream.checks import check_window
-from streamtree._core.trees.boosted.growth import check_boosted_growth
-from streamtree._core.trees.boosted.stages import check_stages
+from streamtree._core.trees.boosted.checks import check_boosted
 
 cdef enum:
     # rows before trees are first grown
@@ -214,16 +211,7 @@ cdef class BoostedTrees(Tree):
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
-        n_labels = 0 if self.has_numbers else n_outputs
-        check_window(
-            state["window"], self.window.length, n_columns, n_outputs, n_outputs - n_labels
-        )
-        check_stages(state["stages"], n_columns, n_labels)
-        check_boosted_growth(state["growth"], state["window"], n_labels)
-        require(type(state["random"]) is int and 0 <= state["random"] < 2**64, "random numbers")
-        check_counts(state["next_growth"])
-        check_finite(np.array([state["mean"], state["weight"]]))
-        require(state["weight"] >= 0, "the weight of the targets")
+        check_boosted(state, self.window.length, n_columns, n_outputs, self.has_numbers)
 
     @property
     def n_nodes(self):

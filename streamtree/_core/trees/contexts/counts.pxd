@@ -3,14 +3,14 @@
 from libc.stdint cimport int32_t, uint32_t
 
 cdef extern from "../../kernels/evidence.h" nogil:
-    enum:
+    cpdef enum:
         # how fast sums fade, so many ways side by side
         SPEEDS "STREAMTREE_SPEEDS"
         # by speed what came, and by speed what was expected
         SUMS "STREAMTREE_SUMS"
 
 
-cdef enum:
+cpdef enum:
     # labels that are told apart
     MOST_LABELS = 32
 

@@ -12,9 +12,7 @@ from streamtree._core.store.budget cimport bytes_allowed, counted_zeros, give_ba
 
 import numpy as np
 
-from streamtree._core.store.checks import require
-
-cdef enum:
+cpdef enum:
     # slots in which a context may lie
     PROBES = 4
     FIRST_SLOTS = 1024
@@ -45,7 +43,8 @@ cdef inline int32_t places_of(int32_t n_labels) noexcept nogil:
     return n_labels if n_labels <= 2 else (n_labels + 3) // 4 * 4
 
 
-cdef inline size_t size_of(int32_t n_places) noexcept nogil:
+cpdef inline size_t size_of(int32_t n_places) noexcept nogil:
+    """The bytes of a record."""
     return sizeof(Record) + n_places * SUMS * sizeof(float)
 
 
@@ -186,28 +185,3 @@ cdef class ContextCounts:
             )
         self.n_used = <int32_t> view.shape[0]
         return 0
-
-
-def check_counts_of_contexts(state, n_labels):
-    """Raise StateError unless `ContextCounts.take_state` can trust a state.
-
-    What is counted is for the tree to check: numbers, of which all are finite.
-    """
-    records, counts, slots, places = (
-        state[name] for name in ("records", "counts", "slots", "places")
-    )
-    for number in (slots, places):
-        require(type(number) is int and number >= 0, "the size of a table of contexts")
-    require(len(records) == len(counts) <= slots, "the contexts")
-    if slots == 0:
-        require(places == 0, "the labels of contexts")
-        return
-    require(slots >= LEAST_SLOTS and slots & (slots - 1) == 0, "slots of contexts")
-    require(0 < places <= MOST_LABELS, "the labels of contexts")
-    require(slots <= FIRST_SLOTS or slots * size_of(places) <= MOST_BYTES, "slots of contexts")
-    require(counts.shape[1:] == (places, SUMS), "the counts of contexts")
-    taken = records["slot"].astype(np.int64)
-    require(((taken >= 0) & (taken < slots)).all() and (np.diff(taken) > 0).all(), "a slot")
-    require((records["key"] > 0).all(), "the hash of a context")
-    require((records["labels"].astype(np.int64) < 1 << min(places, n_labels)).all(), "a label")
-    require(np.isfinite(counts).all(), "the counts of contexts")

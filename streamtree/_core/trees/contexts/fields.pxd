@@ -6,7 +6,7 @@ from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.fields cimport Candidate
 from streamtree._core.stream.row cimport Row
 
-cdef enum:
+cpdef enum:
     MOST_FIELDS = 64
     # contexts of two fields; where there are more labels than so many, fewer
     MOST_PAIRS = 45
@@ -25,7 +25,7 @@ cdef enum:
 
 
 cdef extern from "../../kernels/bins.h" nogil:
-    enum:
+    cpdef enum:
         ROOM "STREAMTREE_BINS"      # cuts that `bin_of` looks at
 
 

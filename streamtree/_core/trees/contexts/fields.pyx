@@ -21,8 +21,6 @@ from streamtree._core.stream.row cimport Row
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, require
-
 cdef extern from "../../kernels/bins.h" nogil:
     int32_t bin_of "streamtree_bin_of"(float value, const float* cuts, int32_t n_cuts)
     void sort_values "streamtree_sort_values"(float* values, int32_t n)
@@ -401,26 +399,3 @@ cdef class ContextFields:
                 memcpy(&self.sample[f * BLOCK], &values[f, 0], values.shape[1] * sizeof(float))
         self.n_contexts = self._contexts_of(found, n, self.contexts)
         return 0
-
-
-def check_fields(state, n_columns, n_labels):
-    """Raise StateError unless `ContextFields.take_state` can trust a state."""
-    fields, cuts, sample, seen = (state[name] for name in ("fields", "cuts", "sample", "seen"))
-    n = len(fields)
-    require(state["most_pairs"] in (0, FEW_PAIRS, MOST_PAIRS), "the number of contexts")
-    require(state["last"].shape == (LAST,), "the last labels")
-    require(((state["last"] >= -1) & (state["last"] < n_labels)).all(), "the last labels")
-    require(state["most_pairs"] or n == 0, "the number of contexts")
-    columns = fields["column"]
-    require(n <= MOST_FIELDS, "the fields of contexts")
-    require(((columns >= 0) & (columns < n_columns)).all(), "a field of contexts")
-    for name in ("is_feature", "has_many", "has_fractions", "is_named"):
-        require(np.isin(fields[name], (0, 1)).all(), "a field of contexts")
-    require(fields["is_named"].sum() <= MOST_NAMED, "the fields of contexts")
-    for name in ("has_many", "is_named"):
-        require(not (fields["is_feature"] & fields[name]).any(), "a field of contexts")
-    require(((fields["n_cuts"] >= 0) & (fields["n_cuts"] < ROOM)).all(), "the cuts of a column")
-    require(cuts.shape == (n, ROOM) and np.isfinite(cuts).all(), "the cuts of a column")
-    check_counts(seen)
-    require(sample.shape == (n, min(seen, BLOCK)), "the rows of a block")
-    require(not np.isinf(sample).any(), "the rows of a block")

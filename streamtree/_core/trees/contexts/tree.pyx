@@ -33,9 +33,10 @@ from streamtree._core.trees.tree cimport Corrector, Tree
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, require
-from streamtree._core.trees.contexts.counts import check_counts_of_contexts
-from streamtree._core.trees.contexts.fields import check_fields
+from streamtree._core.trees.contexts.checks import (
+    check_contexts_of_labels,
+    check_contexts_of_numbers,
+)
 from streamtree._core.trees.tree import check_targets
 
 cdef extern from "../../kernels/evidence.h" nogil:
@@ -279,17 +280,6 @@ cdef class Contexts(Corrector):
         self.rows = state["rows"]
         return 0
 
-    def _check_contexts(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_labels,
-                        Py_ssize_t n_places):
-        """Raise StateError unless `_take_contexts` can trust a state."""
-        weights = state["weights"]
-        check_counts(state["rows"])
-        check_fields(state["fields"], n_columns, n_labels)
-        check_counts_of_contexts(state["counts"], n_places)
-        require(weights.shape == (MOST_CONTEXTS, 2, SPEEDS), "the weights of contexts")
-        require((np.abs(weights[:, 0]) <= MOST_WEIGHT).all(), "the weights of contexts")
-        require((np.isfinite(weights) & (weights[:, 1:] >= 0)).all(), "the weights of contexts")
-
 
 @cython.final
 cdef class ContextTree(Contexts):
@@ -427,10 +417,7 @@ cdef class ContextTree(Contexts):
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
-        self._check_contexts(state, n_columns, n_outputs, n_outputs)
-        counts = state["counts"]["counts"]
-        # false for NaN
-        require(((counts >= 0) & (counts <= MOST_COUNT)).all(), "the counts of contexts")
+        check_contexts_of_labels(state, n_columns, n_outputs, MOST_WEIGHT, MOST_COUNT)
 
 
 @cython.final
@@ -566,10 +553,5 @@ cdef class ContextMeans(Contexts):
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
-        self._check_contexts(state, n_columns, 0, 1)
-        require(state["counts"]["places"] in (0, 1), "the sums of contexts")
-        sums = state["counts"]["counts"].reshape(-1, 2, SPEEDS).astype(np.float64)
-        # false for negative weights, too
-        most = 1.001 * MOST_DEVIATIONS * sums[:, 0]
-        require((np.abs(sums[:, 1]) <= most).all(), "the sums of contexts")
+        check_contexts_of_numbers(state, n_columns, MOST_WEIGHT, MOST_DEVIATIONS)
         check_targets(state["targets"])

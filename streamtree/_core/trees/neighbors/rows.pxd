@@ -7,14 +7,14 @@ from streamtree._core.stream.fields cimport Candidate
 from streamtree._core.stream.row cimport Example, Row
 
 
-cdef enum:
+cpdef enum:
     MOST_ROWS = 8192
     # of the bits that values set
     WORDS = 4
 
 
 cdef extern from "../../kernels/neighbors.h" nogil:
-    enum:
+    cpdef enum:
         LANES "STREAMTREE_LANES"
         NEAREST "STREAMTREE_NEAREST"
         MOST_FIELDS "STREAMTREE_MOST_FIELDS"

@@ -20,10 +20,7 @@ from streamtree._core.stream.scaling cimport clipped
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, require
-from streamtree._core.trees.tree import BEYOND_TARGETS
-
-cdef enum:
+cpdef enum:
     # the more fields, the fewer rows
     MOST_CELLS = 1 << 20
     FIRST_PLACES = 256
@@ -38,6 +35,7 @@ cdef enum:
 # beyond these weights rows are as good as without weight, or as good as so many rows
 cdef float LEAST_WEIGHT = 1e-6
 cdef float MOST_WEIGHT = 10.0
+WEIGHTS = LEAST_WEIGHT, MOST_WEIGHT
 
 
 cdef Noted _blank
@@ -394,40 +392,3 @@ cdef class NeighborRows:
                 self.labels[place] = state["targets"][place]
                 self.counts[self.labels[place]] += 1
         return 0
-
-
-def check_rows_of_neighbors(state, n_columns, n_labels):
-    """Raise StateError unless `NeighborRows.take_state` can trust a state.
-
-    `n_labels` bounds the labels, where rows have no targets.
-    """
-    fields, values, cells = state["fields"], state["values"], state["cells"]
-    weights, targets = state["weights"], state["targets"]
-    n, size, capacity = len(fields), len(cells), state["capacity"]
-    check_counts(capacity, state["next"])
-    require(n <= MOST_FIELDS, "the fields of neighbors")
-    require(fields.shape == (n, 2) and len(values) == n, "the fields of neighbors")
-    require(state["bits"].shape == (n, WORDS), "the values of neighbors")
-    columns, is_exact = fields[:, 0], fields[:, 1]
-    require(((columns >= 0) & (columns < n_columns)).all(), "a field of neighbors")
-    require(((is_exact & ~1) == 0).all(), "a field of neighbors")
-    for name in ("has_many", "has_fractions"):
-        require(((values[name] & ~1) == 0).all(), "the values of neighbors")
-    require(((values["n_rows"] >= 0) & (values["n_rows"] < SHOWN_ROWS)).all(), "their values")
-    n_bits = values["n_bits"]
-    require(((n_bits >= 0) & (n_bits <= values["n_rows"])).all(), "their values")
-    require(capacity % LANES == 0 and capacity <= MOST_ROWS, "the places of neighbors")
-    require(capacity * n <= MOST_CELLS and (n or not capacity), "the places of neighbors")
-    require(size <= capacity and cells.shape == (size, n), "the rows of neighbors")
-    require(capacity <= max(FIRST_PLACES, 2 * size), "the places of neighbors")
-    is_next = state["next"] == size if size < capacity else state["next"] < max(capacity, 1)
-    require(is_next, "the next place of neighbors")
-    require(weights.shape == targets.shape == (size,), "the rows of neighbors")
-    require(((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT)).all(), "the weights of rows")
-    if targets.dtype == np.int32:
-        n_counted = state["n_counted"]
-        require(0 <= n_counted <= n_labels, "the labels of neighbors")
-        require(((targets >= 0) & (targets < n_counted)).all(), "the labels of neighbors")
-    else:
-        require(state["n_counted"] == 0, "the labels of neighbors")
-        require((np.abs(targets) < BEYOND_TARGETS).all(), "the targets of neighbors")

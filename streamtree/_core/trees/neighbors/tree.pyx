@@ -30,8 +30,7 @@ from streamtree._core.trees.tree cimport OneLeaf, Tree
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, check_finite, require
-from streamtree._core.trees.neighbors.rows import check_rows_of_neighbors
+from streamtree._core.trees.neighbors.checks import check_neighbors
 from streamtree._core.trees.tree import check_targets, check_trust
 
 cdef enum:
@@ -306,16 +305,6 @@ cdef class Neighbors(OneLeaf):
         self._take_scales(fields)
         return 0
 
-    def _check(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_labels):
-        """Raise StateError unless `_take_own_state` can trust a state."""
-        check_counts(state["seen"])
-        require(state["seen"] < 2**62, "the rows of neighbors")
-        check_rows_of_neighbors(state["rows"], n_columns, n_labels)
-        scales = state["scales"]
-        require(scales.shape == (3 + len(state["rows"]["fields"]), 2), "the weights of columns")
-        require(((scales[:, 0] >= LEAST_LOG) & (scales[:, 0] <= MOST_LOG)).all(), "the weights")
-        check_finite(scales[:, 1], at_least=0.0)
-
 
 @cython.final
 cdef class NeighborTree(Neighbors):
@@ -378,7 +367,7 @@ cdef class NeighborTree(Neighbors):
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
-        self._check(state, n_columns, n_outputs)
+        check_neighbors(state, n_columns, n_outputs, LEAST_LOG, MOST_LOG)
 
 
 @cython.final
@@ -456,6 +445,6 @@ cdef class NeighborMeans(Neighbors):
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
-        self._check(state, n_columns, 0)
+        check_neighbors(state, n_columns, 0, LEAST_LOG, MOST_LOG)
         check_targets(state["targets"])
         check_trust(state["worth"])

@@ -10,11 +10,8 @@ from streamtree._core.stream.inputs cimport find_inputs
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch, View
 from streamtree._core.trees.tree cimport Tree
 
-cdef enum:
-    WIDTH = 2           # of every record: weight and squares, velocity and pending
-
-
 cpdef enum:
+    WIDTH = 2           # of every record: weight and squares, velocity and pending
     MOST_DEPTH = 24
 
 

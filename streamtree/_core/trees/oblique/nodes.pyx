@@ -19,8 +19,6 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.checks import check_finite, check_links, check_tables, require
-
 # how much of what a node has seen survives an example; chosen over a dozen streams
 cdef double MEAN_DECAY = 0.997
 # where less than this is left to the nodes above, they are not looked at
@@ -476,27 +474,3 @@ cdef class ObliqueNodes(Tree):
             import_table(&node.moving, WIDTH, n_columns, state["moving"], i)
             import_table(&node.held, WIDTH, n_columns, state["held"], i)
         return import_records(&self.nodes[0].stats, sizeof(Node), state["nodes"])
-
-    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
-        nodes, totals, known = state["nodes"], state["totals"], state["nodes"]["n_outputs"]
-        depths = check_links(state["links"])
-        require(len(nodes) == len(depths), "the number of nodes")
-        # paths are kept in arrays of this length
-        require(depths.max() <= self.depth, "the depth")
-        for part in ("weights", "moving", "held"):
-            check_tables(state[part], len(nodes), n_columns, WIDTH)
-        require(len(totals) <= n_outputs, "the totals")
-        check_finite(totals, "mean")
-        check_finite(totals, "weight", at_least=0)
-        check_finite(np.array(state["total"]), at_least=0)
-        check_finite(nodes, "visits", at_least=0)
-        require((nodes["scale"] > 0).all(), "the scale of a node")
-        require(((known >= 0) & (known <= len(totals))).all(), "the outputs of a node")
-        if self.is_regression:
-            require(len(totals) in (0, n_outputs), "the totals")
-            require(((known == 0) | (known == len(totals))).all(), "the outputs of a node")
-            require(((nodes["visits"] == 0) | (known > 0)).all(), "a visited node")
-        for part, is_kept in (("outputs", True), ("moving_outputs", self.moves())):
-            expected = WIDTH * int(known.sum()) if is_kept else 0
-            require(len(state[part]) == expected, f"the {part.replace('_', ' ')}")
-            check_finite(state[part])

@@ -30,10 +30,6 @@ from streamtree._core.stream.inputs cimport find_inputs, make_common_inputs, mak
 from streamtree._core.stream.row cimport Example
 from streamtree._core.trees.oblique.nodes cimport WIDTH, Node, ObliqueNodes, split_score
 
-import numpy as np
-
-from streamtree._core.store.checks import check_counts, require
-
 cdef double OUTPUT_LIMIT = 1e100
 cdef double GRADIENT_LIMIT = 1e150
 # beyond this a logit changes no prediction, and the sum of exp would lose what sets two apart
@@ -543,17 +539,3 @@ cdef class ObliqueSteps(ObliqueNodes):
             self._touch(node)
         # the first example asks for it
         return self.reserve_steps() if self.n_learned else 0
-
-    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
-        ObliqueNodes.check_state(self, state, n_columns, n_outputs)
-        touched = state["touched"]
-        check_counts(state["n_learned"], state["in_batch"], *touched)
-        require(state["in_batch"] < self.batch_size, "the examples of a batch")
-        # the nodes whose gradients wait for the end of the mini-batch
-        require(len(set(touched)) == len(touched), "the touched nodes")
-        if touched:
-            require(self.moves() and max(touched) < len(state["nodes"]), "the touched nodes")
-            at = np.array(touched)
-            is_inner = state["links"]["left"][at] >= 0
-            knows = state["nodes"]["n_outputs"][at] > 0
-            require((is_inner | knows).all(), "the touched nodes")

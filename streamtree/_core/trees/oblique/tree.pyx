@@ -8,8 +8,7 @@ from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.oblique.steps cimport Extremes, ObliqueSteps, Step
 from streamtree._core.trees.oblique.warmup cimport WarmUp
 
-from streamtree._core.store.checks import require
-from streamtree._core.trees.oblique.warmup import check_warm_up
+from streamtree._core.trees.oblique.checks import check_oblique
 
 
 @cython.final
@@ -85,12 +84,8 @@ cdef class ObliqueTree(ObliqueSteps):
         return self.warm_up.take_state(state["warm_up"])
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
-        ObliqueSteps.check_state(self, state, n_columns, n_outputs)
-        if not self._most_rows:
-            # a tree that starts from zeros is full
-            require(len(state["nodes"]) == self.n_nodes, "the number of nodes")
-        n_own = len(state["totals"])
-        check_warm_up(
-            state["warm_up"], self._most_rows, n_columns,
-            min(n_own, 1) if self.is_regression else n_own, n_own if self.is_regression else 0,
+        check_oblique(
+            state, n_columns, n_outputs, is_regression=self.is_regression, depth=self.depth,
+            moves=self.moves(), batch_size=self.batch_size, most_rows=self._most_rows,
+            n_nodes=self.n_nodes,
         )

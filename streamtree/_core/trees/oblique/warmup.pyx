@@ -19,9 +19,6 @@ from streamtree._core.trees.oblique.steps cimport ObliqueSteps
 
 import numpy as np
 
-from streamtree._core.store.checks import check_counts, require
-from streamtree._core.stream.checks import check_kept
-
 cdef enum:
     FIRST_BUILD = 32        # rows
     GROWTH = 4              # after that, whenever there are so many times as many
@@ -310,14 +307,3 @@ cdef class WarmUp:
     cdef int take_state(self, dict state) except -1:
         self.n_rows, self.due_at = state["n_rows"], state["due_at"]
         return self.rows.take_state(state["rows"])
-
-
-def check_warm_up(state, most, n_columns, n_labels, n_targets):
-    """Raise StateError unless `WarmUp.take_state` can trust a state; `most` rows are kept."""
-    n_rows, due_at = state["n_rows"], state["due_at"]
-    check_counts(n_rows, due_at)
-    require(n_rows <= most, "the length of the warm-up")
-    check_kept(state["rows"], n_columns, n_labels, n_targets)
-    n = state["rows"]["n"]
-    require(n <= n_rows, "the rows of the warm-up")
-    require(due_at <= most, "the next growth")

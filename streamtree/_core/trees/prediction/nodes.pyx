@@ -15,7 +15,7 @@ from streamtree._core.kernels.solvers cimport (
     ROUNDING, SCORE_BOUND, Branches, Scale, Share, alpha_l1, alpha_linf, bounded,
     shares_multiclass,
 )
-from streamtree._core.splits.predicates cimport MISSING, NOMINAL, NONE, THRESHOLD
+from streamtree._core.splits.predicates cimport MISSING, NOMINAL, THRESHOLD
 from streamtree._core.store.links cimport ROOT, Link, TreeLinks
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.store.budget cimport bytes_allowed, counted, give_back, spacious
@@ -26,7 +26,7 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.checks import check_finite, require
+from streamtree._core.store.checks import require
 
 # many classes: values are computed anew at this growth, and while a class is this rare
 cdef double REFRESH_GROWTH = 1.0625
@@ -438,40 +438,3 @@ cdef class PredictionNodes(Tree):
                 self.counts_of(node)[i] = counts[node, i]
                 self.values_of(node)[i] = values[node, i]
         return 0
-
-    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
-        """Raise StateError unless `take_state` can trust the nodes."""
-        nodes, parents = state["nodes"], state["parents"]
-        size, width = len(nodes), 3 if self.loss == SQUARED else n_outputs
-        require(0 < size < 2**31 and parents.shape == (size,), "the nodes")
-        if self.loss != SQUARED and len(state["counts"]):
-            # there may be labels that nodes found no room for
-            width = min(width, state["counts"].shape[1])
-            has_learned = bool(nodes["weight"].any())
-            require(width > 0 or n_outputs == 0 or not has_learned, "the labels of the nodes")
-            n_outputs = width
-        for part in ("counts", "values"):
-            require(state[part].shape == (size, width), f"the {part} of the nodes")
-            check_finite(state[part])
-        check_finite(nodes, "weight", "weight_squares", at_least=0.0)
-        # children are made after their parents
-        below = np.arange(size) > parents
-        require(parents[0] == -1 and below.all() and (parents[1:] >= 0).all(), "a parent")
-        above, keys, most = nodes[parents[1:]], nodes["key"][1:], max(n_columns, 2)
-        require((keys >= MISSING).all() and (keys < most).all(), "a branch")
-        places = np.sort(parents[1:].astype(np.int64) * (most + 1) + keys)
-        require((places[1:] > places[:len(places) - 1]).all(), "a branch that is there twice")
-        require((above["state"] == INNER).all(), "children below a leaf")
-        is_threshold = nodes["predicate"] == THRESHOLD
-        is_nominal = nodes["predicate"] == NOMINAL
-        require((keys[above["predicate"] == THRESHOLD] <= 1).all(), "a branch of a threshold")
-        require((keys[above["predicate"] == NOMINAL] < n_columns).all(), "a category")
-        is_inner = nodes["state"] == INNER
-        require(((nodes["state"] >= 0) & (nodes["state"] <= INNER)).all(), "the state of a node")
-        require((is_inner == (is_threshold | is_nominal)).all(), "the predicate of a node")
-        require((is_inner | (nodes["predicate"] == NONE)).all(), "the predicate of a leaf")
-        columns = nodes["column"][is_inner]
-        require(((columns >= 0) & (columns < n_columns)).all(), "the column of a node")
-        majority, most = nodes["majority"], max(n_outputs, 1)
-        require(((majority >= -1) & (majority < most)).all(), "a majority")
-        require((nodes["looks"] >= 0).all(), "the looks of a node")

@@ -32,10 +32,7 @@ from streamtree._core.trees.prediction.nodes cimport (
     CLOSED, INNER, NULL_BRANCH, OPEN, Node, PredictionNodes,
 )
 
-import numpy as np
-
-from streamtree._core.splits.checks import check_statistics
-from streamtree._core.store.checks import require
+from streamtree._core.trees.prediction.checks import check_prediction
 
 cdef enum:
     # When the bound is reached leaves are closed until this many parts of 8 of it are in use: to
@@ -578,18 +575,4 @@ cdef class PredictionTree(PredictionNodes):
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
-        PredictionNodes.check_state(self, state, n_columns, n_outputs)
-        states = state["nodes"]["state"]
-        collect = check_statistics(
-            state["statistics"], self.loss != SQUARED, len(states), n_columns, n_outputs
-        )
-        require(
-            all(states[node] in (OPEN, NULL_BRANCH) for node in collect), "the state of a leaf"
-        )
-        is_open = set(np.flatnonzero(states == OPEN).tolist())
-        require(is_open <= collect, "an open leaf without statistics")
-        if self.leaves is not None:
-            modelled = self.leaves.check_state(
-                state["leaves"], len(states), n_columns, n_outputs
-            )
-            require(modelled == collect, "the leaves with models")
+        check_prediction(state, n_columns, n_outputs, self.loss == SQUARED, self.leaves)

@@ -8,7 +8,7 @@ from streamtree._core.stream.scales cimport ColumnScale
 from streamtree._core.trees.tree cimport Tree
 
 
-cdef enum:
+cpdef enum:
     GATE_WIDTH = 2              # weight, sum of squared gradients
     MAX_DEPTH = 60              # what the stacks of a walk hold
 

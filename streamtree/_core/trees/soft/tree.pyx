@@ -29,6 +29,8 @@ from streamtree._core.trees.soft.nodes cimport (
 
 import numpy as np
 
+from streamtree._core.trees.soft.checks import check_soft
+
 cdef enum:
     NO_PENALTY = 0
     L1 = 1
@@ -127,6 +129,9 @@ cdef class SoftTree(SoftNodes):
         self.delta = delta
         self.max_nodes = max_nodes
         self.max_depth = max_depth
+
+    def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
+        check_soft(state, n_columns, n_outputs, self.is_regression)
 
     # --------------------------------------------------------------------- the response
 
