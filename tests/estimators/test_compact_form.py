@@ -191,6 +191,7 @@ def damaged_states(model):
         container[key] = part
 
 
+@pytest.mark.slow
 @cases
 def test_forged_states_are_refused_or_harmless(estimator, params):
     """Whatever `check_state` refuses does not come in this way either."""

@@ -259,6 +259,7 @@ def test_learning_wants_the_model_to_itself(estimator, params):
     assert pickle.dumps(model) == pickle.dumps(expected)
 
 
+@pytest.mark.slow
 @cases
 def test_nothing_leaks(estimator, params):
     X, y = stream_of(estimator, 300)

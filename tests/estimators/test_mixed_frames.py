@@ -42,6 +42,7 @@ def as_rows(frame):
     return [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
+@pytest.mark.slow
 @cases
 @pytest.mark.parametrize("is_short", [False, True])
 def test_batches_are_their_rows(estimator, params, is_short):

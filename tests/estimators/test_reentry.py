@@ -38,6 +38,7 @@ class Caller:
         return isinstance(other, Caller) and self.key == other.key
 
 
+@pytest.mark.slow
 def test_nested_predictions_have_rows_of_their_own():
     run_isolated(
         """

@@ -153,6 +153,7 @@ def test_batches_of_any_size_leave_the_bits_of_a_loop(kind):
     assert state_of(several) == state_of(loop)
 
 
+@pytest.mark.slow
 def test_members_that_rest_and_wake_leave_the_bits_of_one_thread():
     X, y = stream("all", 9000, seed=5)
     one, several, rests = learner("all"), learner("all", n_jobs=2), []

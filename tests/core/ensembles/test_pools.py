@@ -67,6 +67,7 @@ def test_a_log_linear_pool_equals_the_reference_after_every_row():
     assert max(pooled.tree.weights) > 0.5
 
 
+@pytest.mark.slow
 def test_a_member_that_adds_nothing_rests_until_it_may_be_needed():
     """One that says the last labels, of rows that tell the label until it is repeated."""
 
@@ -238,6 +239,7 @@ def shifted_numbers(n):
     return rows, targets
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("follows", [True, False])
 def test_a_linear_pool_learns_what_one_leaves_that_corrects(follows):
     """The reference is told what the corrector of a twin adds."""

@@ -72,6 +72,7 @@ def minimised(f, low, high, points=600):
     return best
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", KINDS)
 def test_l1_reaches_the_numerical_optimum(loss):
     rng = np.random.default_rng(int(loss))
@@ -135,6 +136,7 @@ def linf_best(kind, a, b, bias, lam):
     return min(at((low + high) / 2), at(0.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", KINDS)
 def test_linf_reaches_the_numerical_optimum(loss):
     rng = np.random.default_rng(10 + int(loss))

@@ -54,6 +54,7 @@ def test_a_batch_ends_between_two_rows(estimator, params, kind):
     assert pickle.dumps(model) == pickle.dumps(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "sparse", "mixed"])
 @pytest.mark.parametrize("estimator", [ModelTreeClassifier, SelfTerminatingTreeRegressor])
 def test_a_batch_ends_in_any_function_of_python(estimator, kind):
@@ -75,6 +76,7 @@ def test_a_batch_ends_in_any_function_of_python(estimator, kind):
     assert number > 10
 
 
+@pytest.mark.slow
 @defaults
 @pytest.mark.parametrize("kind", ["mixed", "objects"])
 def test_a_frame_ends_between_two_rows(estimator, params, kind):

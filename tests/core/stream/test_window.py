@@ -321,6 +321,7 @@ def test_an_origin_tells_zeros_and_gaps_that_come_later():
     assert cells[59] == 59.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [2, 31, 57, 90])
 def test_trees_that_grow_while_a_column_gets_its_origin_are_those_of_a_copy(late):
     models = [ExtraTreeClassifier(seed=3), ForestClassifier(n_trees=2)]

@@ -146,6 +146,7 @@ def both(concept, n_labels, n, **settings):
     return model, reference, rows, seen, columns
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("concept", "n_labels", "n", "settings"), CASES)
 def test_the_first_trees_are_those_of_the_reference(concept, n_labels, n, settings):
     model, reference, _, seen, columns = both(concept, n_labels, n, **settings)
@@ -164,6 +165,7 @@ def test_the_first_trees_are_those_of_the_reference(concept, n_labels, n, settin
     assert set(inner["missing_right"].tolist()) == {0, 1}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_labels", [0, 2, 3])
 def test_it_says_what_the_reference_says(n_labels):
     model, reference, rows, seen, _ = both("gaps kinds weights", n_labels, 240, window=200)

@@ -121,6 +121,7 @@ def test_every_way_to_learn_gives_the_same_bytes(n_labels):
     assert n_trees(asked) == N_TREES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_labels", [0, 2, 4])
 def test_copies_while_it_grows_go_on(n_labels):
     """A new process for every row: what is half grown is done again."""

@@ -185,6 +185,7 @@ def number_of(x, label):
     return label + x.get("a", 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [alone, numbers_alone])
 def test_a_copy_of_any_row_goes_on(make, tmp_path):
     """Amid new labels and columns; whether the row before was asked, or that which comes next."""

@@ -137,6 +137,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("concept", "n", "n_labels"), CASES)
 def test_it_says_what_the_reference_says(concept, n, n_labels):
     rows, labels = stream(concept, n, n_labels)
@@ -170,6 +171,7 @@ def test_it_says_what_the_reference_says(concept, n, n_labels):
     assert n_named == (8 if "names" in concept else 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("concept", "n"), [
     ("plain", 400), ("gaps kinds late weights", 560), ("names gaps scale", 620),
 ])

@@ -232,6 +232,7 @@ def test_a_set_where_there_are_no_categories_has_no_members():
         model._core.check_state(state)
 
 
+@pytest.mark.slow
 def test_snapshots_while_it_grows_go_on():
     """Every row a new process: what is half grown is part of the state."""
     rows, labels = stream(400)

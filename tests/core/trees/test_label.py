@@ -110,6 +110,7 @@ def assert_same(model, reference):
         assert dict(posted.tolist()) == pytest.approx(reference.counts.lists.get(column, {}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("max_classes", "beam", "n_subjects"), [(3, 1, 0), (5, 2, 0), (16, 4, 0), (16, 4, 2)]
 )
@@ -130,6 +131,7 @@ def test_every_step_equals_the_reference(max_classes, beam, n_subjects):
     assert model.n_swaps == 0
 
 
+@pytest.mark.slow
 def test_groups_that_are_no_longer_used_give_their_place_as_in_the_reference():
     rows, labels = texts(1500, 60, seed=7)
     # ten new labels every 150 rows, of 20 that come
@@ -662,6 +664,7 @@ def test_models_of_a_state_may_have_room_for_a_few_more_labels():
     other._core.check_state(other.snapshot())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a bound of the address space")
 def test_a_group_that_finds_no_memory_to_divide_stays_whole():
     run_isolated('''

@@ -477,6 +477,7 @@ def test_every_way_to_learn_gives_the_same_bytes(make, rows_of):
     assert np.asarray(one.predict_many(X[:200])).tolist() == singly
 
 
+@pytest.mark.slow
 @MAKERS
 def test_a_copy_of_any_row_goes_on(make):
     model, whole = make(), make()
@@ -492,6 +493,7 @@ def test_a_copy_of_any_row_goes_on(make):
     assert len(part_of(model)["rows"]["fields"]) == 4
 
 
+@pytest.mark.slow
 @MAKERS
 def test_a_copy_with_names_of_any_row_goes_on(make, tmp_path):
     model, whole, names = make(), make(), []

@@ -202,6 +202,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("concept", "n", "n_labels"), CASES)
 def test_it_says_what_the_reference_says(concept, n, n_labels):
     rows, numbers = stream(concept, n)
@@ -229,6 +230,7 @@ def test_it_says_what_the_reference_says(concept, n, n_labels):
     check_fields(concept, seen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("concept", "n"), [
     ("plain", 300), ("gaps kinds late early weights", 560), ("scale", 400),
     ("wide gaps kinds", 716), ("shops gaps", 620),

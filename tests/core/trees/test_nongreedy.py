@@ -215,6 +215,7 @@ def test_every_step_equals_the_reference(task, algorithm, objective, inference):
     assert moved_splits(model) > 1
 
 
+@pytest.mark.slow
 @tasks
 @pytest.mark.parametrize(
     "params",
@@ -275,6 +276,7 @@ def test_new_columns_new_classes_and_weights_as_in_the_reference(task, params):
     }
 
 
+@pytest.mark.slow
 @tasks
 @pytest.mark.parametrize("kind", ["dense", "changing"])
 @pytest.mark.parametrize("objective", ["hope_and_fear", "surrogate"])

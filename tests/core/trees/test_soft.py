@@ -130,6 +130,7 @@ KINDS = ["number", "2", "4"]
 kinds = pytest.mark.parametrize("kind", KINDS)
 
 
+@pytest.mark.slow
 @kinds
 @pytest.mark.parametrize(
     "params",
