@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from support.estimators import as_batch, cases, state_of, targets_of
+from support.marks import first_quick
 
 from streamtree import ForestClassifier, ModelTreeClassifier
 from streamtree._core.stream.features import Category
@@ -42,9 +43,8 @@ def as_rows(frame):
     return [dict(zip(frame.columns, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
-@pytest.mark.slow
 @cases
-@pytest.mark.parametrize("is_short", [False, True])
+@pytest.mark.parametrize("is_short", first_quick([False, True]))
 def test_batches_are_their_rows(estimator, params, is_short):
     frame, classes = frame_of(200)
     y = targets_of(estimator, classes)

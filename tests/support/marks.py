@@ -7,6 +7,7 @@ VARIANT = (pytest.mark.slow, pytest.mark.variant)
 
 
 def first_quick(values):
-    """The values of a parameter, of which all but the first are slow."""
+    """Values of a parameter, or tuples of those of several, of which all but the first are slow."""
     first, *others = values
-    return [first, *(pytest.param(value, marks=pytest.mark.slow) for value in others)]
+    cases = [value if isinstance(value, tuple) else (value,) for value in others]
+    return [first, *(pytest.param(*case, marks=pytest.mark.slow) for case in cases)]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from streamtree._core.leaves.additive import FINE_KEYS, MOST_CLASSES, RATES, blank_model
-from streamtree._core.leaves.postings import BLANK, LEAST_COUNTED, MOST_POSTED
+from streamtree._core.leaves.postings import BLANK, MOST_POSTED, WEIGHT_FLOOR
 from streamtree._core.splits.checks import check_statistics
 from streamtree._core.store.checks import (
     check_finite,
@@ -85,10 +85,10 @@ def check_postings(postings, n_columns, n_labels):
     check_finite(posted["weight"], at_least=0.0)
     turns = lists[:, 1]
     require(((turns == np.floor(turns)) & (turns < MOST_POSTED)).all(), "the turn of a list")
-    require((lists[:, 0][lengths > 0] >= LEAST_COUNTED).all(), "the weight of a list")
+    require((lists[:, 0][lengths > 0] >= WEIGHT_FLOOR).all(), "the weight of a list")
     require((posted["weight"] <= 1e30).all(), "the weight of a posting")
     require(((posted["label"] >= 0) & (posted["label"] < len(labels))).all(), "a label of a list")
-    require((labels["columns"][posted["label"]] >= LEAST_COUNTED).all(), "the columns of a label")
+    require((labels["columns"][posted["label"]] >= WEIGHT_FLOOR).all(), "the columns of a label")
     pairs = np.repeat(np.arange(len(lists)), lengths) * (len(labels) + 1) + posted["label"]
     require(len(np.unique(pairs)) == len(pairs), "a label that is listed twice")
     require(numbers.shape == (3,), "the numbers of the lists")

@@ -33,7 +33,8 @@ cdef double ODDS = 0.3 / 0.7
 cdef float MOST_ODDS = 1e30
 # A row of less weight is not counted: sums of weights stay within single precision.
 cdef double LEAST_WEIGHT = 1e-20
-LEAST_COUNTED = LEAST_WEIGHT
+# for their checks, in Python
+WEIGHT_FLOOR = LEAST_WEIGHT
 # Beyond it the weights of a list are halved: they stay within single precision, and fade.
 cdef double MOST_LISTED = 1e6
 

@@ -63,8 +63,9 @@ def check_leaf(part, of_labels, n_columns, n_labels):
 
 def check_searches(searches, nodes, n_columns):
     """Raise StateError unless exactly these nodes search, and `import_search` can trust them."""
+    kind = {"node": 0, **BLANK}
     for search in searches:
-        check_same_kind(search, {"node": 0, **BLANK})
+        check_same_kind(search, kind)
         check_search(search, n_columns)
     searched = [search["node"] for search in searches]
     require(len(searched) == len(nodes) and set(searched) == nodes, "the searches of the leaves")

@@ -11,7 +11,6 @@ from streamtree._core.store.memory cimport raise_no_memory
 
 import numpy as np
 
-
 cdef enum:
     # Slots of a dense table for each of a hash table of its records, at the most: many that had
     # room made may never have learned anything.

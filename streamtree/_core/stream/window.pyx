@@ -66,7 +66,8 @@ cdef uint32_t FIRST_PLACE = 0xFFFFFF00
 
 # with less weight, sums in single precision would not stay positive
 cdef double LEAST_WEIGHT = 1e-6
-WEIGHT_FLOOR = LEAST_WEIGHT  # for Python
+# for its checks, in Python
+WEIGHT_FLOOR = LEAST_WEIGHT
 
 
 cpdef inline int32_t full_capacity(int32_t length) noexcept nogil:

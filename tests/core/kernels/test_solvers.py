@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from reference import selfterminating as ref
+from support.marks import first_quick
 
 from streamtree._core.kernels.losses import Loss
 from streamtree._core.kernels.solvers import (
@@ -72,8 +73,7 @@ def minimised(f, low, high, points=600):
     return best
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", KINDS)
+@pytest.mark.parametrize("loss", first_quick(KINDS))
 def test_l1_reaches_the_numerical_optimum(loss):
     rng = np.random.default_rng(int(loss))
     kind, n_null = KINDS[loss], 0
@@ -136,8 +136,7 @@ def linf_best(kind, a, b, bias, lam):
     return min(at((low + high) / 2), at(0.0))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("loss", KINDS)
+@pytest.mark.parametrize("loss", first_quick(KINDS))
 def test_linf_reaches_the_numerical_optimum(loss):
     rng = np.random.default_rng(10 + int(loss))
     kind, n_null, n_shared = KINDS[loss], 0, 0

@@ -555,6 +555,7 @@ SPOILT = {
     "a threshold": put(np.nan, "nodes", "threshold", 0),
     "the norm": put(np.inf, "leaves", "mean_norm"),
     "no list": put({}, *MODELS),
+    "no model": put(None, *MODELS, 1),
     "a node out of range": put(10**6, *MODELS, 1, "node"),
     "a node twice": lambda tree: put(tree["leaves"]["models"][1]["node"], *MODELS, 2, "node")(tree),
     "a common model that is none": put(1, *MODELS, 2, "top"),

@@ -6,6 +6,7 @@ from reference.boosting import N_TREES, ReferenceBoosting, growths
 from reference.extratree import Buckets, name_hash, side
 from reference.lomtree import splitmix64
 from support.boosted import alone
+from support.marks import first_quick
 from support.snapshots import part_of
 
 from streamtree._core.learners.explaining import ask_members
@@ -146,8 +147,7 @@ def both(concept, n_labels, n, **settings):
     return model, reference, rows, seen, columns
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("concept", "n_labels", "n", "settings"), CASES)
+@pytest.mark.parametrize(("concept", "n_labels", "n", "settings"), first_quick(CASES))
 def test_the_first_trees_are_those_of_the_reference(concept, n_labels, n, settings):
     model, reference, _, seen, columns = both(concept, n_labels, n, **settings)
     for _ in range(N_COMPARED):
@@ -165,8 +165,7 @@ def test_the_first_trees_are_those_of_the_reference(concept, n_labels, n, settin
     assert set(inner["missing_right"].tolist()) == {0, 1}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n_labels", [0, 2, 3])
+@pytest.mark.parametrize("n_labels", first_quick([0, 2, 3]))
 def test_it_says_what_the_reference_says(n_labels):
     model, reference, rows, seen, _ = both("gaps kinds weights", n_labels, 240, window=200)
     for _ in range(N_TREES):

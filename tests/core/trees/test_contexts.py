@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 from support.contexts import alone, member_said, numbers_alone, shares_of
+from support.marks import first_quick
 from support.neighbors import alone as neighbors_alone
 from support.neighbors import numbers_alone as neighbors_numbers_alone
 from support.snapshots import assert_refused, changed, part_of
@@ -185,8 +186,7 @@ def number_of(x, label):
     return label + x.get("a", 0.0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("make", [alone, numbers_alone])
+@pytest.mark.parametrize("make", first_quick([alone, numbers_alone]))
 def test_a_copy_of_any_row_goes_on(make, tmp_path):
     """Amid new labels and columns; whether the row before was asked, or that which comes next."""
     model, whole = make(), make()

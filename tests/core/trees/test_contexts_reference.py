@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from reference.contexts import MOST_CUTS, MOST_LABELS, ReferenceContexts, ReferenceMeans, Table
 from support.contexts import alone, member_said, numbers_alone, shares_of
+from support.marks import first_quick
 from support.snapshots import part_of
 
 from streamtree._core.stream.features import Category
@@ -137,8 +138,7 @@ CASES = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("concept", "n", "n_labels"), CASES)
+@pytest.mark.parametrize(("concept", "n", "n_labels"), first_quick(CASES))
 def test_it_says_what_the_reference_says(concept, n, n_labels):
     rows, labels = stream(concept, n, n_labels)
     weights = np.ones(n)
@@ -171,10 +171,9 @@ def test_it_says_what_the_reference_says(concept, n, n_labels):
     assert n_named == (8 if "names" in concept else 0)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("concept", "n"), [
+@pytest.mark.parametrize(("concept", "n"), first_quick([
     ("plain", 400), ("gaps kinds late weights", 560), ("names gaps scale", 620),
-])
+]))
 def test_of_numbers_it_says_what_the_reference_says(concept, n):
     rows, labels = stream(concept, n, 40)
     rng, weights = np.random.default_rng(1), np.ones(n)

@@ -15,6 +15,7 @@ from reference.labeltree import ReferenceLabelTree
 from scipy import sparse
 from support.estimators import state_of
 from support.isolated import run_isolated
+from support.marks import first_quick
 from support.strategies import streams
 
 from streamtree import LOMTreeClassifier, diagnostics
@@ -110,9 +111,9 @@ def assert_same(model, reference):
         assert dict(posted.tolist()) == pytest.approx(reference.counts.lists.get(column, {}))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("max_classes", "beam", "n_subjects"), [(3, 1, 0), (5, 2, 0), (16, 4, 0), (16, 4, 2)]
+    ("max_classes", "beam", "n_subjects"),
+    first_quick([(3, 1, 0), (5, 2, 0), (16, 4, 0), (16, 4, 2)]),
 )
 def test_every_step_equals_the_reference(max_classes, beam, n_subjects):
     """Labels are arranged by means; where rows say nothing of them, by frequency."""

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from reference.neighbors import MOST_ROWS, ReferenceMeans, ReferenceNeighbours, Values
+from support.marks import first_quick
 from support.neighbors import alone, member_said, numbers_alone
 from support.snapshots import last_of
 
@@ -202,8 +203,7 @@ CASES = [
 ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("concept", "n", "n_labels"), CASES)
+@pytest.mark.parametrize(("concept", "n", "n_labels"), first_quick(CASES))
 def test_it_says_what_the_reference_says(concept, n, n_labels):
     rows, numbers = stream(concept, n)
     labels = np.searchsorted(np.quantile(numbers, np.arange(1, n_labels) / n_labels), numbers)
@@ -230,12 +230,11 @@ def test_it_says_what_the_reference_says(concept, n, n_labels):
     check_fields(concept, seen)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("concept", "n"), [
+@pytest.mark.parametrize(("concept", "n"), first_quick([
     ("plain", 300), ("gaps kinds late early weights", 560), ("scale", 400),
     ("wide gaps kinds", 716), ("shops gaps", 620),
     ("names weights late", 560),
-])
+]))
 def test_of_numbers_it_says_what_the_reference_says(concept, n):
     rows, numbers = stream(concept, n)
     numbers, weights = 100.0 + 7.0 * numbers, weights_of(concept, n)

@@ -5,7 +5,10 @@ import numpy as np
 from streamtree._core.store.checks import check_counts, check_finite, require
 from streamtree._core.stream.checks import check_window
 from streamtree._core.trees.boosted.growth import MOST_LABELS
-from streamtree._core.trees.boosted.stages import LARGEST, MOST_SAID
+from streamtree._core.trees.boosted.stages import MOST_SAID
+
+# of the unit of values, and of what is said without them: as targets are
+LARGEST = 1e100
 
 
 def check_stages(state, n_columns, n_labels):

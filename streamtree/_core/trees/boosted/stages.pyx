@@ -24,9 +24,6 @@ cdef enum:
     # trees that a row is followed down at a time: alone it waits at every node
     SIDE_BY_SIDE = 8
 
-# of the unit of values, and of what is said without them: as targets are
-LARGEST = 1e100
-
 cdef struct StageRecord:
     # of a StageNode, in the order of the trees
     int32_t column

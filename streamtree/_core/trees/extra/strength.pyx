@@ -30,6 +30,7 @@ cdef double LEAST_ERRORS = 1e-4
 # between which it stays; it begins with 1
 cdef double LEAST = 0.01
 cdef double MOST = 1000.0
+# for its checks, in Python
 LEAST_LOG, MOST_LOG = log(LEAST), log(MOST)
 
 

@@ -35,6 +35,7 @@ cpdef enum:
 # beyond these weights rows are as good as without weight, or as good as so many rows
 cdef float LEAST_WEIGHT = 1e-6
 cdef float MOST_WEIGHT = 10.0
+# for their checks, in Python
 WEIGHTS = LEAST_WEIGHT, MOST_WEIGHT
 
 
