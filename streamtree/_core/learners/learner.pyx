@@ -33,8 +33,9 @@ from numbers import Real
 
 import numpy as np
 
-from streamtree._core.store.checks import check_finite, check_same_kind, require
-from streamtree._core.stream.checks import check_intake, check_scales
+from streamtree._core.learners.checks import check_regressor
+from streamtree._core.store.checks import check_same_kind
+from streamtree._core.stream.checks import check_intake
 from streamtree._core.stream.scaling import SCALE
 
 
@@ -1210,17 +1211,4 @@ cdef class Regressor(Learner):
         self._set_scales(state["target_scales"].copy())
 
     def _check_outputs(self, state):
-        shrinkage, targets = state["shrinkage"], state["targets"]
-        n_targets = 1 if targets is None else len(targets)
-        require(shrinkage.shape == (n_targets,), "the shrinkage of the targets")
-        check_finite(shrinkage, "mean", "product")
-        check_finite(
-            shrinkage, "weight", "variance", "judged_weight", "spread", "share", "rows",
-            "judged", at_least=0,
-        )
-        require((shrinkage["share"] <= 1).all(), "the shrinkage of the targets")
-        require(state["target_scales"].shape == (n_targets,), "the scales of the targets")
-        check_scales(state["target_scales"])
-        require(state["learned_range"].shape == (n_targets, 2), "the range of the targets")
-        check_finite(state["learned_range"])
-        return n_targets
+        return check_regressor(state)

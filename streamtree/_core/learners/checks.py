@@ -1,0 +1,22 @@
+"""What must hold of what regressors know of their targets."""
+
+from streamtree._core.store.checks import check_finite, require
+from streamtree._core.stream.checks import check_scales
+
+
+def check_regressor(state):
+    """Raise StateError unless `Regressor.restore` can trust a state; returns how many targets."""
+    shrinkage, targets = state["shrinkage"], state["targets"]
+    n_targets = 1 if targets is None else len(targets)
+    require(shrinkage.shape == (n_targets,), "the shrinkage of the targets")
+    check_finite(shrinkage, "mean", "product")
+    check_finite(
+        shrinkage, "weight", "variance", "judged_weight", "spread", "share", "rows",
+        "judged", at_least=0,
+    )
+    require((shrinkage["share"] <= 1).all(), "the shrinkage of the targets")
+    require(state["target_scales"].shape == (n_targets,), "the scales of the targets")
+    check_scales(state["target_scales"])
+    require(state["learned_range"].shape == (n_targets, 2), "the range of the targets")
+    check_finite(state["learned_range"])
+    return n_targets
