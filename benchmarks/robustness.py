@@ -161,10 +161,11 @@ def compare(
         X, truth = classes(seed) if is_classifier else numbers(seed)
         clean = scores(estimator(), X, truth, truth)
         for i, disturbance in enumerate(disturbances):
-            X_now, y_now = X.copy(), truth.copy()
-            disturbance.change(X_now, y_now)
-            there = scores(estimator(), X_now, y_now, truth)
             first = disturbance.judged_from
+            end = first + JUDGED    # what comes behind changes nothing
+            X_now, y_now = X[:end].copy(), truth[:end].copy()
+            disturbance.change(X_now, y_now)
+            there = scores(estimator(), X_now, y_now, truth[:end])
             found[i, 0] += judged(clean, truth, first, is_classifier)
             found[i, 1] += judged(there, truth, first, is_classifier)
     means = (found / len(seeds)).tolist()
