@@ -36,7 +36,8 @@ from river import forest
 
 from streamtree import ExtraTreeClassifier, ExtraTreeRegressor
 from streamtree._core.ensembles.extratrees import ExtraTrees
-from streamtree._core.learners.learner import Classifier, Regressor
+from streamtree._core.learners.classifier import Classifier
+from streamtree._core.learners.regressor import Regressor
 from streamtree._core.stream.window import Window
 from streamtree._core.trees.extra.strength import Strength
 from streamtree._core.trees.extra.tree import ExtraTree

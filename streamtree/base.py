@@ -19,6 +19,7 @@ from typing import Any, Self, TypeVar, cast
 from river import base
 
 from streamtree import drawing, inspection, modelfile, parameters
+from streamtree._core.learners.classifier import Classifier
 from streamtree._core.learners.explaining import (
     explain,
     find_ways,
@@ -26,8 +27,8 @@ from streamtree._core.learners.explaining import (
     number_of,
     predict_nodes,
 )
-from streamtree._core.learners.learner import Classifier, Regressor
 from streamtree._core.learners.methods import Holder, OfLabels, OfNumbers
+from streamtree._core.learners.regressor import Regressor
 from streamtree._core.store.checks import StateError
 from streamtree.batches import (
     Batch,

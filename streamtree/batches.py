@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamtree._core.learners.learner import MAX_TARGET, MAX_WEIGHT
+from streamtree._core.learners.learner import MAX_WEIGHT
+from streamtree._core.learners.regressor import MAX_TARGET
 from streamtree._core.stream.features import MISSING, Category, Shared, category_text
 from streamtree._core.stream.sources import CodedRows, DenseRows, SparseRows
 

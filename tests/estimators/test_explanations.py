@@ -26,8 +26,9 @@ from streamtree import (
 )
 from streamtree._core.ensembles.ensemble import MeanPool
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool
+from streamtree._core.learners.classifier import Classifier
 from streamtree._core.learners.explaining import explain
-from streamtree._core.learners.learner import Classifier, Regressor
+from streamtree._core.learners.regressor import Regressor
 
 # what sums of contributions may be off by, relative to the sizes of the numbers
 DIGITS = 1e-9

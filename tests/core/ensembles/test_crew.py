@@ -16,7 +16,8 @@ import streamtree
 from streamtree._core.ensembles.ensemble import MeanPool
 from streamtree._core.ensembles.extratrees import extra_trees
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool
-from streamtree._core.learners.learner import Classifier, Regressor
+from streamtree._core.learners.classifier import Classifier
+from streamtree._core.learners.regressor import Regressor
 from streamtree._core.trees.frequencies import FrequencyTree
 from streamtree.batches import Batch
 

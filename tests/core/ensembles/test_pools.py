@@ -15,8 +15,9 @@ import streamtree
 from streamtree._core.ensembles.ensemble import MeanPool
 from streamtree._core.ensembles.extratrees import extra_trees
 from streamtree._core.ensembles.pools import LinearPool, LogLinearPool
+from streamtree._core.learners.classifier import Classifier
 from streamtree._core.learners.explaining import ask_members
-from streamtree._core.learners.learner import Classifier, Regressor
+from streamtree._core.learners.regressor import Regressor
 from streamtree._core.store.checks import StateError
 from streamtree._core.trees.contexts.tree import ContextMeans
 from streamtree._core.trees.extra.tree import ExtraTree

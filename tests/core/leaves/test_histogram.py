@@ -8,7 +8,7 @@ from support.streams import blobs
 
 from streamtree import SelfTerminatingTreeClassifier
 from streamtree._core.kernels.losses import Loss
-from streamtree._core.learners.learner import Classifier
+from streamtree._core.learners.classifier import Classifier
 from streamtree._core.leaves.histogram import HistogramLeaves, LeafModel
 from streamtree._core.leaves.mixture import MixtureLeaves
 from streamtree._core.trees.model import ModelTree

@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from support.streams import as_dicts, blobs
 
 import streamtree
+from streamtree._core.learners.classifier import Classifier
 from streamtree._core.learners.explaining import find_ways
-from streamtree._core.learners.learner import Classifier
 from streamtree._core.store.checks import StateError
 from streamtree._core.stream.sources import DenseRows, SparseRows
 from streamtree._core.trees.model import ModelTree
