@@ -340,6 +340,12 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         self, position: int | None
     ) -> tuple[str, dict[str, Any], dict[str, Any], int | None]:
         """What a file keeps: class, parameters, state, position. TypeError if it cannot."""
+        if position is not None:
+            position = check_integer("position", position, at_least=0, at_most=2**63 - 1)
+        return *self._file_parameters(), self._core.snapshot(), position
+
+    def _file_parameters(self) -> tuple[str, dict[str, Any]]:
+        """Of what a file keeps, class and parameters."""
         name = type(self).__name__
         known = self._get_params()
         # in the order in which they were set, which pickle sees
@@ -347,9 +353,7 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         _check_public(self)
         for attribute in self.__dict__.keys() - parameters.keys():
             raise TypeError(f"{attribute!r} is no parameter of {name}: a file cannot keep it")
-        if position is not None:
-            position = check_integer("position", position, at_least=0, at_most=2**63 - 1)
-        return name, parameters, self._core.snapshot(), position
+        return name, parameters
 
 
 class StreamClassifier(StreamModel, base.MiniBatchClassifier):
@@ -1074,7 +1078,7 @@ def is_public(estimator: type[StreamModel]) -> bool:
     return public_estimators().get(estimator.__name__) is estimator
 
 
-def is_itself(model: Any, kind: type[Any]) -> bool:
+def is_itself(model: Any, kind: type[Any] | tuple[type[Any], ...]) -> bool:
     """Whether a model is of a kind; to river a pipeline is also of that of its last step."""
     return issubclass(type(model), kind)
 

@@ -441,7 +441,7 @@ class Batch:
         """The labels of class numbers, None for -1: an array, or a series like the frame."""
         # before any learning, -1 takes the last of a table
         has_none = (numbers < 0).any()
-        table = _label_table([*labels, None] if has_none else labels)
+        table = label_array([*labels, None] if has_none else labels)
         predicted = table[numbers]
         if self._frame is None:
             return predicted
@@ -561,8 +561,8 @@ def _distinct_texts(names: list[Any]) -> list[str]:
     ]
 
 
-def _label_table(labels: list[Any]) -> NDArray[Any]:
-    """The labels as an array that gives every one of them back as it was."""
+def label_array(labels: list[Any]) -> NDArray[Any]:
+    """Labels as an array that gives every one of them back as it was; None is one, too."""
     kinds = {type(label) for label in labels}
     if kinds == {bool} or kinds == {float}:
         return np.array(labels)
@@ -599,16 +599,6 @@ def take_rows(X: Any, rows: Any) -> Any:
     return nw.from_native(X, eager_only=True)[rows].to_native()
 
 
-def label_array(labels: list[Any]) -> NDArray[Any]:
-    """Labels of rows as `predict_many` gives them; None where there was none to predict."""
-    kinds = {type(label) for label in labels}
-    if kinds <= {int} or kinds <= {str} or kinds <= {float} or kinds <= {bool}:
-        return _label_table(labels)
-    array = np.empty(len(labels), dtype=object)
-    array[:] = labels
-    return array
-
-
 def indexed_frame(records: list[dict[str, Any]], index: str) -> Any:
     """A pandas data frame of records that go by their entry `index`."""
     import pandas as pd
@@ -616,15 +606,22 @@ def indexed_frame(records: list[dict[str, Any]], index: str) -> Any:
     return pd.DataFrame(records).set_index(index)
 
 
-def label_list(y: Any, n_rows: int) -> list[Any]:
+def repeatable(values: Any) -> Any:
+    """Labels, targets or weights that can be read more than once."""
+    return list(values) if isinstance(values, Iterator) else values
+
+
+def label_list(y: Any, n_rows: int, name: str = "y", what: str = "labels") -> list[Any]:
     """The labels of a batch as a list; raises unless there are n_rows of them."""
     labels: list[Any]
-    _refuse_masked(y, "y")
+    _refuse_masked(y, name)
     if hasattr(type(y), "columns"):
-        raise TypeError(f"y must be a sequence of labels, got {type(y).__name__}: give its column")
+        raise TypeError(
+            f"{name} must be a sequence of {what}, got {type(y).__name__}: give its column"
+        )
     if isinstance(y, np.ndarray):
         if y.ndim != 1:
-            raise ValueError(f"y must have one dimension, got {y.ndim}")
+            raise ValueError(f"{name} must have one dimension, got {y.ndim}")
         # dates would become integers
         labels = list(y) if y.dtype.kind in "mM" else y.tolist()
     elif hasattr(y, "to_list"):
@@ -634,9 +631,9 @@ def label_list(y: Any, n_rows: int) -> list[Any]:
     elif isinstance(y, Iterable) and not isinstance(y, (str, bytes, Mapping, Set)):
         labels = list(y)
     else:
-        raise TypeError(f"y must be a sequence of labels, got {type(y).__name__}")
+        raise TypeError(f"{name} must be a sequence of {what}, got {type(y).__name__}")
     if len(labels) != n_rows:
-        raise ValueError(f"X has {n_rows} rows, y has {len(labels)} labels")
+        raise ValueError(f"X has {n_rows} rows, {name} has {len(labels)} {what}")
     return labels
 
 

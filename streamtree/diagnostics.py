@@ -206,7 +206,7 @@ def split_counts(
     order of appearance.
 
     """
-    if not isinstance(model, LOMTreeClassifier | ModelTreeClassifier):
+    if not is_itself(model, (LOMTreeClassifier, ModelTreeClassifier)):
         raise TypeError(
             "model must be a LOMTreeClassifier or a ModelTreeClassifier, "
             f"got {type(model).__name__}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streamtree._core.stream.features import Category
 from streamtree._core.stream.labels import MOST_WAITING
-from streamtree.base import StreamModel
+from streamtree.base import StreamModel, is_itself
 from streamtree.nongreedy import (
     NonGreedyTreeClassifier,
     NonGreedyTreeMultiTargetRegressor,
@@ -91,7 +91,7 @@ def merge(models: Sequence[Model], *, start: Model | None = None) -> Model:
     first = models[0]
     everyone = models if start is None else [*models, start]
     for model in everyone:
-        if not isinstance(model, FIXED):
+        if not is_itself(model, FIXED):
             raise TypeError(
                 f"{type(model).__name__} has no fixed structure that could be averaged; "
                 "streamtree.ModelPool lets several models predict together"
@@ -113,6 +113,8 @@ def merge(models: Sequence[Model], *, start: Model | None = None) -> Model:
 def merge_states(states: list[State], base: State, *, has_start: bool) -> State:
     """As `merge`, with snapshots; of models of one class with the same parameters."""
     _check_fit(states, base if has_start else states[0])
+    if not set(base["features"]).issubset(name for state in states for name in state["features"]):
+        raise ValueError("the start has columns that no model has: they have not set out from it")
     return _merged(states, base)
 
 
@@ -129,6 +131,8 @@ def check_same_parameters(model: StreamModel, other: StreamModel) -> None:
 def _check_fit(states: list[State], base: State) -> None:
     """Raise ValueError unless models have one structure and are in the middle of nothing."""
     categories, numbers = set(), set()
+    # a start that has learned nothing has no names of several targets yet
+    targets = base.get("targets") or states[0].get("targets")
     for state in states:
         tree = state["tree"]
         if tree["warm_up"]["n_rows"]:
@@ -139,9 +143,9 @@ def _check_fit(states: list[State], base: State) -> None:
             raise ValueError("models with hold keep their splits for a round and cannot be merged")
         if not np.array_equal(tree["links"], base["tree"]["links"]):
             raise ValueError("the models have different splits: let them set out from one model")
-        if state.get("targets") != base.get("targets"):
+        if state.get("targets") != targets:
             raise ValueError(
-                f"the models have different targets: {state['targets']!r} and {base['targets']!r}"
+                f"the models have different targets: {state['targets']!r} and {targets!r}"
             )
         for name in state["features"]:
             if type(name) is Category:

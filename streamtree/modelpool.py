@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamtree.base import StreamClassifier, StreamModel, StreamRegressor
-from streamtree.batches import Batch, label_array, label_list, target_array
+from streamtree.base import StreamClassifier, StreamModel, StreamRegressor, is_itself
+from streamtree.batches import label_array, label_list, repeatable, target_array
 
-__all__ = ["ModelPool", "mean_shares"]
+__all__ = ["ModelPool", "likeliest", "mean_shares"]
 
 # old rows fade: the last so many count
 MEMORY = 1000.0
@@ -81,7 +81,7 @@ class ModelPool:
     @staticmethod
     def _kind_of(model: Any) -> type:
         for kind in (StreamClassifier, StreamRegressor):
-            if isinstance(model, kind):
+            if is_itself(model, kind):
                 return kind
         raise TypeError(f"a pool is of classifiers or regressors, got {type(model).__name__}")
 
@@ -105,17 +105,11 @@ class ModelPool:
     def predict_many(self, X: Any) -> NDArray[Any]:
         """The most likely label of every row, or its number; an array, whatever X came in."""
         if self._is_classifier:
-            return self._likeliest(self.predict_proba_many(X), self.labels)
+            return likeliest(self.predict_proba_many(X), self.labels)
         return self.weights @ self._numbers(X)
 
     def _numbers(self, X: Any) -> NDArray[np.float64]:
         return np.array([np.asarray(model.predict_many(X)) for model in self.models])
-
-    @staticmethod
-    def _likeliest(shares: NDArray[np.float64], labels: list[Any]) -> NDArray[Any]:
-        if not labels:
-            return label_array([None] * len(shares))
-        return label_array([labels[i] for i in shares.argmax(axis=1).tolist()])
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
         """The probability of every label."""
@@ -143,15 +137,17 @@ class ModelPool:
         Raises
         ------
         ValueError, TypeError
-            As a model does; nothing is learned then.
+            As a model does; nothing is learned then, unless a model has no room for a label.
 
         """
-        n_rows = Batch(X).n_rows
+        y = repeatable(y)
         for model in self.models:
-            model._prepared(X, y, None)
+            batch, arguments = model._prepared(X, y, None)
+            if self._is_classifier:
+                model._core.check_labels(arguments[3])
         if self._is_classifier:
-            return self._tested_labels(X, label_list(y, n_rows), y)
-        return self._tested_numbers(X, target_array(y, n_rows)[:, 0], y)
+            return self._tested_labels(X, label_list(y, batch.n_rows), y)
+        return self._tested_numbers(X, target_array(y, batch.n_rows)[:, 0], y)
 
     def _tested_labels(self, X: Any, wanted: list[Any], y: Any) -> NDArray[Any]:
         said = []
@@ -160,12 +156,14 @@ class ModelPool:
             said.append((model.labels, shares))
         labels = self.labels
         at = {label: i for i, label in enumerate(labels)}
-        rows, places = np.arange(len(wanted)), np.array([at[label] for label in wanted], dtype=int)
+        # -1: a label that has to come again before it is learned
+        places = np.array([at.get(label, -1) for label in wanted], dtype=int)
+        rows = np.arange(len(wanted))
         own = [mean_shares([one], labels, np.ones(1)) for one in said]
-        likely = np.array([shares[rows, places] for shares in own])
+        likely = np.array([np.where(places < 0, 0.0, shares[rows, places]) for shares in own])
         weights = self._follow(np.log(np.maximum(likely, LEAST_SHARE)))
         pooled = np.einsum("mr,mrl->rl", weights, np.array(own))
-        answers = self._likeliest(pooled, labels)
+        answers = likeliest(pooled, labels)
         unknown = pooled.sum(axis=1) == 0.0
         if unknown.any():
             answers = answers.astype(object)
@@ -197,6 +195,13 @@ class ModelPool:
 def _shares_of(logs: NDArray[np.float64]) -> NDArray[np.float64]:
     shares = np.exp(logs - logs.max())
     return np.asarray(shares / shares.sum())
+
+
+def likeliest(shares: NDArray[np.float64], labels: Sequence[Any]) -> NDArray[Any]:
+    """The most likely label of every row; None where there are no labels."""
+    if not labels:
+        return label_array([None] * len(shares))
+    return label_array([labels[i] for i in shares.argmax(axis=1).tolist()])
 
 
 def mean_shares(

@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import tempfile
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
@@ -18,7 +19,8 @@ from typing import Any, TypedDict
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
-from streamtree.distributed.worker import Worker, collect_rarely
+from streamtree.base import check_integer
+from streamtree.distributed.worker import SequenceError, Worker, collect_rarely
 
 __all__ = ["Crew", "Options", "WorkerLostError"]
 
@@ -66,9 +68,17 @@ class Seat:
         # in the order in which they were sent: questions until they are answered, what is learned
         # until it is in a checkpoint
         self.jobs: list[Job] = []
+        self._waiting: deque[Job] = deque()
 
-    def waiting(self) -> list[Job]:
-        return [job for job in self.jobs if not job.is_done]
+    def add(self, job: Job) -> None:
+        self.jobs.append(job)
+        self._waiting.append(job)
+
+    def waiting(self) -> deque[Job]:
+        """From the first job that is not done on."""
+        while self._waiting and self._waiting[0].is_done:
+            self._waiting.popleft()
+        return self._waiting
 
 
 class Crew:
@@ -112,8 +122,7 @@ class Crew:
         for name, value in (
             ("n_workers", n_workers), ("checkpoint_rows", checkpoint_rows), ("in_flight", in_flight)
         ):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, got {value!r}")
+            check_integer(name, value, at_least=1, at_most=2**62)
         self._own_folder = None
         if folder is None:
             self._own_folder = tempfile.TemporaryDirectory()
@@ -199,7 +208,7 @@ class Crew:
         waiting = seat.waiting()
         if len(waiting) >= self.most_waiting:
             self.finish(seat, waiting[len(waiting) - self.most_waiting])
-        seat.jobs.append(job)
+        seat.add(job)
         self._send(seat, job)
 
     def finish(self, seat: Seat, job: Job) -> Any:
@@ -274,7 +283,7 @@ class Crew:
     def wait(self) -> None:
         """Wait until all that was sent is learned; raises the first error of a worker."""
         for seat in self.seats:
-            for job in seat.waiting():
+            for job in list(seat.waiting()):
                 self.finish(seat, job)
         if self._errors:
             first = self._errors[0]
@@ -355,6 +364,9 @@ class _Host:
         return self._worker.ask(question, part)
 
     def keep(self, position: int) -> None:
+        if self._worker.position != position:
+            # it has refused rows, see FAILURES
+            raise SequenceError(f"only the rows before {self._worker.position} were learned")
         self._worker.keep(position)
 
 

@@ -14,12 +14,12 @@ from streamtree.base import (
     StreamModel,
     check_integer,
 )
-from streamtree.batches import Batch, take_rows
+from streamtree.batches import Batch, repeatable, take_rows
 from streamtree.distributed.crew import Job, Options
 from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
-from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model, repeatable
+from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model
 from streamtree.distributed.shelf import Shelf
-from streamtree.distributed.worker import Worker
+from streamtree.distributed.worker import FAILURES, Worker
 from streamtree.serialization import from_bytes, to_bytes
 
 __all__ = ["KeyedModels"]
@@ -54,6 +54,8 @@ class KeyedWorker(Worker):
                     said[rows] = _listed(model.test_then_learn_many(*mine))
                 else:
                     model.learn_many(*mine)
+            except FAILURES:
+                raise
             except Exception as error:
                 # the rows of other keys are learned all the same
                 failed[i] = error
@@ -181,7 +183,7 @@ class KeyedModels(Shape, Generic[Model]):
         Parameters
         ----------
         keys
-            n_rows keys: an array, a series or a list of str, int, float, bool, None, or tuples.
+            n_rows keys: an array, a series or a list of str, int, float, bool, or tuples of these.
             Those that are equal in a dict are one key.
         X, y, w
             As for a single model.

@@ -52,10 +52,7 @@ def numbered(keys: Any, n_rows: int) -> tuple[list[Any], NDArray[np.int64]]:
         unique, codes = np.unique(keys, return_inverse=True)
         return unique.tolist(), codes
     places: dict[Any, int] = {}
-    try:
-        listed = label_list(keys, n_rows)
-    except (TypeError, ValueError) as error:
-        raise type(error)(str(error).replace("y ", "keys ").replace("labels", "keys")) from None
+    listed = label_list(keys, n_rows, "keys", "keys")
     codes = np.fromiter(
         (places.setdefault(key, len(places)) for key in listed), np.int64, n_rows
     )

@@ -8,12 +8,12 @@ from typing import Any, Generic, TypeVar, Unpack
 import numpy as np
 
 from streamtree.base import StreamClassifier, StreamModel, check_integer
-from streamtree.batches import Batch, label_array, take_rows
+from streamtree.batches import Batch, repeatable, take_rows
 from streamtree.distributed.crew import Job, Options, forget_results
-from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model, repeatable
+from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model
 from streamtree.distributed.worker import ModelWorker
 from streamtree.merging import FIXED, merge_states
-from streamtree.modelpool import ModelPool, mean_shares
+from streamtree.modelpool import ModelPool, likeliest, mean_shares
 from streamtree.serialization import from_bytes, to_bytes
 
 __all__ = ["DataParallel"]
@@ -283,20 +283,13 @@ class DataParallel(Shape, Generic[Model]):
         return as_answers(answers, self._like)
 
     def _pooled(self, X: Any) -> Any:
-        """The mean of what all shards say of rows, those of them that have learned anything."""
+        """The mean of what all shards say of rows; without a label a shard says nothing."""
         parts = [X] * len(self._crew.seats)
         if not isinstance(self._like, StreamClassifier):
             return np.mean([np.asarray(said) for said in self._crew.ask("predict", parts)], axis=0)
-        places: dict[Any, int] = {}
         said = self._crew.ask("shares", parts)
-        for labels, _ in said:
-            for label in labels:
-                places.setdefault(label, len(places))
-        if not places:
-            return label_array([None] * Batch(X).n_rows)
-        names = list(places)
-        total = mean_shares(said, names, np.ones(len(said)))
-        return label_array([names[i] for i in total.argmax(axis=1).tolist()])
+        labels = list(dict.fromkeys(label for own, _ in said for label in own))
+        return likeliest(mean_shares(said, labels, np.ones(len(said))), labels)
 
     def model(self) -> Model | ModelPool:
         """What was learned in one process: the mean of the replicas, or a pool of the shards."""

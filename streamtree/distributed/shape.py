@@ -9,13 +9,19 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamtree.base import StreamClassifier, StreamModel, StreamMultiTargetRegressor, of_ours
+from streamtree.base import (
+    StreamClassifier,
+    StreamModel,
+    StreamMultiTargetRegressor,
+    is_itself,
+    of_ours,
+)
 from streamtree.batches import label_array, label_list
 from streamtree.distributed.crew import Crew, Options
 from streamtree.distributed.worker import Worker
 from streamtree.modelfile import encoded
 
-__all__ = ["Shape", "as_answers", "as_rows", "check_model", "repeatable"]
+__all__ = ["Shape", "as_answers", "as_rows", "check_model"]
 
 
 class Shape(abc.ABC):
@@ -41,7 +47,7 @@ class Shape(abc.ABC):
         self, model: StreamModel, make_worker: Callable[[str, int], Worker], n_workers: int,
         options: Options, *, has_own: bool = False, **description: Any,
     ) -> None:
-        name, given, _, _ = of_ours(model)._file_parts(None)
+        name, given = of_ours(model)._file_parameters()
         parameters = {key: encoded(value, key) for key, value in given.items()}
         described = {"shape": type(self).__name__, "class": name, "parameters": parameters}
         self._crew = Crew(
@@ -134,14 +140,9 @@ def as_answers(said: list[Any], model: StreamModel) -> Any:
     return np.array(said, dtype=np.float64)
 
 
-def repeatable(values: Any) -> Any:
-    """Labels, targets or weights that can be read more than once."""
-    return list(values) if isinstance(values, Iterator) else values
-
-
 def check_model(name: str, model: Any, kinds: Any = StreamModel, what: str = "a model") -> None:
     """Raise TypeError unless an argument is a model of some kinds."""
-    if not isinstance(model, kinds):
+    if not is_itself(model, kinds):
         raise TypeError(f"{name} must be {what}, got {type(model).__name__}")
 
 

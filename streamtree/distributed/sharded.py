@@ -12,9 +12,10 @@ import ray
 from numpy.typing import NDArray
 
 from streamtree import modelfile
-from streamtree.base import StreamClassifier
+from streamtree.base import StreamClassifier, check_integer
+from streamtree.batches import repeatable
 from streamtree.distributed.crew import Job, Options, forget_results
-from streamtree.distributed.shape import Shape, check_model, repeatable
+from streamtree.distributed.shape import Shape, check_model
 from streamtree.distributed.worker import ModelWorker, SequenceError
 from streamtree.forest import ForestClassifier, ForestRegressor
 from streamtree.serialization import to_bytes
@@ -175,7 +176,8 @@ class ShardedForest(Shape, Generic[Forest]):
                 "members that are spread over processes cannot rest: set forest.rests = False"
             )
         n_members = len(forest.member_weights) - forest._is_corrected
-        if isinstance(n_workers, int) and n_workers > n_members:
+        n_workers = check_integer("n_workers", n_workers, at_least=1, at_most=2**31)
+        if n_workers > n_members:
             raise ValueError(
                 f"n_workers must be at most {n_members}, as many as there are members to spread, "
                 f"got {n_workers}"

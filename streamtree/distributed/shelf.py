@@ -136,10 +136,12 @@ class Shelf:
 
     def _keep(self, name: bytes, model: StreamModel) -> StreamModel:
         while len(self._open) >= self._most:
-            idle, other = self._open.popitem(last=self._n_used >= len(self._open))
+            are_used = self._n_used >= len(self._open)
+            idle = next(reversed(self._open) if are_used else iter(self._open))
             if idle in self._changed:
-                self._write(idle, other)
+                self._write(idle, self._open[idle])
                 self._changed.remove(idle)
+            del self._open[idle]
         self._open[name] = model
         self._n_used += 1
         return model
@@ -159,7 +161,8 @@ class Shelf:
         # in the order of their names: the file does not depend on what was used when
         for name in sorted(self._changed):
             self._write(name, self._open[name])
-        self._file.execute("INSERT INTO checkpoints VALUES (?, ?)", (self._epoch, position))
+        checkpoint = self._epoch, position
+        self._file.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?)", checkpoint)
         self._file.execute("DELETE FROM checkpoints WHERE epoch < ?", (self._epoch - 1,))
         self._file.execute("COMMIT")
         self._begin()
@@ -172,7 +175,7 @@ class Shelf:
             raise ValueError(f"there is no checkpoint at {position}")
         self._open.clear()
         self._changed.clear()
-        self._file.execute("ROLLBACK")
+        self._file.rollback()
         self._file.execute("BEGIN IMMEDIATE")
         last = max(epochs, default=0)
         for table in ("models", "checkpoints"):

@@ -5,13 +5,17 @@ from __future__ import annotations
 import abc
 import gc
 import re
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 from streamtree.base import StreamModel
 from streamtree.serialization import from_bytes, load_at, to_bytes
 
-__all__ = ["ModelWorker", "SequenceError", "Worker", "collect_rarely"]
+__all__ = ["FAILURES", "ModelWorker", "SequenceError", "Worker", "collect_rarely"]
+
+# errors of a process, a full disk for one: they are no part of what the rows say
+FAILURES = (OSError, MemoryError, sqlite3.Error)
 
 
 def collect_rarely() -> None:
@@ -50,6 +54,8 @@ class Worker(abc.ABC):
         ------
         SequenceError
             If it is not the next batch; nothing has changed then.
+        OSError, MemoryError, sqlite3.Error
+            If the rows may have been learned in part: only a checkpoint is whole then.
 
         """
         if first != self.position:
@@ -59,6 +65,8 @@ class Worker(abc.ABC):
             )
         try:
             said, error = self.learn_part(part), None
+        except FAILURES:
+            raise
         except Exception as problem_of_part:
             said, error = None, problem_of_part
         self.position += n_rows

@@ -1,5 +1,6 @@
 """What a worker does in its own process: keys, the shelf of models, the order of batches."""
 
+import sqlite3
 import subprocess
 import sys
 
@@ -23,7 +24,7 @@ def test_keys_that_are_equal_have_one_name():
         assert len({key_name(key) for key in keys}) == 1
     others = [1, 2, "1", (1,), (1, 2), 1.5, "", 2**70, -1]
     assert len({key_name(key) for key in others}) == len(others)
-    for key in (float("nan"), b"bytes", object()):
+    for key in (float("nan"), b"bytes", object(), None):
         with pytest.raises(TypeError, match="key"):
             key_name(key)
 
@@ -166,8 +167,6 @@ def test_what_is_forged_on_disk_is_found_out(tmp_path):
     grown(shelf, [b"a"], np.ones((1, 2)), [1])
     shelf.checkpoint(1)
     shelf.close()
-    import sqlite3
-
     with sqlite3.connect(path) as file:
         ((data,),) = file.execute("SELECT data FROM models").fetchall()
         file.execute("UPDATE models SET data = ?", (data[:-9] + bytes(9),))
@@ -190,6 +189,29 @@ def test_a_batch_is_learned_once_or_refused(tmp_path):
     assert (worker.position, worker.ask("models", [b"a"])) == (5, before)
     worker.learn(5, 2, part)
     assert worker.position == 7
+
+
+def test_a_full_disk_is_no_error_of_the_rows(tmp_path):
+    """Nor is a model lost that could not be put aside."""
+    prototype = to_bytes(ModelTreeClassifier())
+    worker = KeyedWorker(str(tmp_path), 0, prototype=prototype, n_open=2)
+    X, y = blobs(400, 3, features=3, spread=2.0)
+    names = [b"%d" % i for i in range(8)]
+    worker.learn(0, 400, (names, [50] * 8, X, y, None, False))
+    worker.checkpoint(400)
+    known = worker.ask("models", names)
+    file = worker.shelf._file
+    (pages,) = file.execute("PRAGMA page_count").fetchone()
+    file.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        worker.learn(400, 400, (names, [50] * 8, X, y, None, False))
+    assert worker.position == 400
+    file.execute("PRAGMA max_page_count = 1000000")
+    rows = [worker.shelf.find(name).snapshot()["scaler"]["rows"] for name in names]
+    # those of the models that were in memory
+    assert sorted(rows) == [50] * 6 + [100] * 2
+    worker.take_up(400)
+    assert worker.ask("models", names) == known
 
 
 def test_an_error_is_that_of_its_key(tmp_path):

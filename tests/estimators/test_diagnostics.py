@@ -239,6 +239,7 @@ def test_bad_questions_are_refused_and_leave_no_trace():
         (lambda: leaf_of(model, 5), TypeError, "X must be"),
         (lambda: leaf_of(5, X), TypeError, "estimator of streamtree, got int"),
         (lambda: split_counts(NonGreedyTreeClassifier()), TypeError, "must be a LOMTreeClassifier"),
+        (lambda: split_counts(StandardScaler() | model), TypeError, "must be a .*, got Pipeline"),
         (lambda: tree_criteria(object()), TypeError, "classifier of streamtree, got object"),
         (lambda: tree_criteria(model, constant=1), ValueError, "constant must be"),
     ]:

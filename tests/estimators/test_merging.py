@@ -4,6 +4,7 @@ import copy
 
 import numpy as np
 import pytest
+from river import preprocessing
 from support.streams import as_dicts, blobs
 
 import streamtree
@@ -210,3 +211,21 @@ def test_models_that_do_not_fit_are_refused():
     several[1].learn_one({"a": 1.0}, {"q": 1.0})
     with pytest.raises(ValueError, match="different targets"):
         merge(several)
+    with pytest.raises(TypeError, match="Pipeline has no fixed structure"):
+        merge([preprocessing.StandardScaler() | models[0]])
+    ours, theirs = (NonGreedyTreeClassifier(depth=2, start="zeros") for _ in range(2))
+    ours.learn_one({"a": 1.0}, 0)
+    theirs.learn_one({"b": 1.0}, 0)
+    with pytest.raises(ValueError, match="the start has columns that no model has"):
+        merge([ours], start=theirs)
+
+
+def test_a_start_that_has_learned_nothing_has_any_targets():
+    X, y = stream(NonGreedyTreeMultiTargetRegressor)
+    start = NonGreedyTreeMultiTargetRegressor(depth=3, start="zeros")
+    models = [copy.deepcopy(start), copy.deepcopy(start)]
+    for i, model in enumerate(models):
+        model.learn_many(X[i::2], y[i::2])
+    for merged in (merge(models, start=start), merge(models)):
+        assert merged.snapshot()["targets"] == [0, 1]
+        assert np.corrcoef(merged.predict_many(X)[:, 0], y[:, 0])[0, 1] > 0.5

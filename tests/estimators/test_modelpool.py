@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from river import preprocessing
 from support.streams import as_dicts, blobs
 
 from streamtree import (
@@ -9,6 +10,7 @@ from streamtree import (
     ModelPool,
     ModelTreeClassifier,
     NonGreedyTreeMultiTargetRegressor,
+    SelfTerminatingTreeClassifier,
     SoftTreeClassifier,
     SoftTreeRegressor,
 )
@@ -109,9 +111,30 @@ def test_numbers():
     assert pool.predict_one(x) == pytest.approx(pool.predict_many(X[:1])[0], rel=1e-12)
 
 
+def test_labels_that_wait_and_labels_that_can_be_read_once():
+    X = np.random.default_rng(0).normal(size=(5000, 2))
+    y = [f"label {i}" for i in range(5000)]
+    pool = ModelPool([ModelTreeClassifier(), ModelTreeClassifier()])
+    said = pool.test_then_learn_many(X, iter(y))
+    assert len(said) == 5000
+    assert y[-1] not in pool.labels
+    assert [model.snapshot()["scaler"]["rows"] for model in pool.models] == [5000, 5000]
+
+
+def test_a_label_that_one_model_refuses_is_learned_by_none():
+    X, y, _ = shards(lambda X, y: (X[:, 0] > 0).tolist())
+    pool = ModelPool([ModelTreeClassifier(), SelfTerminatingTreeClassifier(loss="hinge")])
+    pool.learn_many(X[:60], y[:60])
+    before = [to_bytes(model) for model in pool.models]
+    with pytest.raises(ValueError, match="third label"):
+        pool.learn_many(X[60:120], [*y[60:119], "third"])
+    assert [to_bytes(model) for model in pool.models] == before
+
+
 def test_what_does_not_fit_is_refused():
     for models in ([], [ModelTreeClassifier(), SoftTreeRegressor()], ["a"],
-                   [NonGreedyTreeMultiTargetRegressor()]):
+                   [NonGreedyTreeMultiTargetRegressor()],
+                   [preprocessing.StandardScaler() | ModelTreeClassifier()]):
         with pytest.raises(TypeError, match=r"a pool is of (at least one|classifiers)"):
             ModelPool(models)
     X, y, models = shards()
