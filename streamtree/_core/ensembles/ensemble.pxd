@@ -1,8 +1,6 @@
 from libc.stdint cimport int32_t
 
 from streamtree._core.leaves.explanation cimport Explanation
-from streamtree._core.store.budget cimport Budget
-from streamtree._core.stream.crew cimport Crew
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.tree cimport Tree
 

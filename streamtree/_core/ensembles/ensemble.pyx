@@ -12,6 +12,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
+from streamtree._core.kernels.losses cimport argmax
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger, begin_counting, end_counting
 from streamtree._core.store.memory cimport zeroed
@@ -561,13 +562,9 @@ cdef class Ensemble(Tree):
         """Learn how to pool from what `scratch` says that the members and the pool said."""
 
     cdef void answer(self, const Scratch* scratch, Prediction* out) noexcept nogil:
-        cdef int32_t label
         if out.shares != NULL:
             memcpy(out.shares, scratch.pooled, self.n_outputs() * sizeof(double))
-        out.label = 0
-        for label in range(1, self.context.n_labels):
-            if scratch.pooled[label] > scratch.pooled[out.label]:
-                out.label = label
+        out.label = argmax(scratch.pooled, self.context.n_labels)
 
     # ----------------------------------------------------------------------- explanation
 

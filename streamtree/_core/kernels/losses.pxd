@@ -51,6 +51,15 @@ cdef inline void softmax(double* logits, int32_t n) noexcept nogil:
         logits[i] /= total
 
 
+cdef inline int32_t argmax(const double* numbers, int32_t n) noexcept nogil:
+    """Where the largest of n numbers is, the first of equals."""
+    cdef int32_t i, best = 0
+    for i in range(1, n):
+        if numbers[i] > numbers[best]:
+            best = i
+    return best
+
+
 cdef inline double log_sum_exp(
     const double* values, Py_ssize_t stride, Py_ssize_t n
 ) noexcept nogil:
@@ -104,15 +113,6 @@ cdef inline double loss_slope(int loss, double score, double target) noexcept no
     if not margin < 1.0 or loss == RAMP and margin < 0.0:
         return 0.0
     return -target
-
-
-cdef inline double loss_curvature(int loss, double score, double target) noexcept nogil:
-    """d^2 loss / d score^2; 0 for losses that are piecewise linear, at their kinks too."""
-    if loss == LOGISTIC:
-        return sigmoid(score) * sigmoid(-score)
-    if loss == SQUARED:
-        return 1.0
-    return exp(-target * score) if loss == EXPONENTIAL else 0.0
 
 
 cdef inline double loss_reach(int loss, double score, double target) noexcept nogil:

@@ -11,11 +11,6 @@ def slope(Loss loss, double score, double target):
     return loss_slope(loss, score, target)
 
 
-def curvature(Loss loss, double score, double target):
-    """The second derivative of the loss with respect to `score`."""
-    return loss_curvature(loss, score, target)
-
-
 def reach(Loss loss, double score, double target):
     """The largest distance that one adaptive step may move `score`."""
     return loss_reach(loss, score, target)

@@ -62,7 +62,6 @@ cdef struct Scale:
     double size
     double alpha
     int32_t branch
-    int32_t unused
 
 
 cdef inline double bounded(double f) noexcept nogil:

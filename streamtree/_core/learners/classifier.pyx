@@ -51,14 +51,14 @@ cdef class Classifier(Learner):
             intake.read_new(x)
             if example.weight == 0.0:
                 return 0
+            if intake.has_new_names():
+                intake.commit(intake.own.incoming)
+            # what fails from here on is not counted among the labels
             intake.labels.begin()
             example.label = intake.labels.add(y, True)
             example.targets = NULL
             if example.label >= 0:
                 self.tree.expect(example.label)
-            if intake.has_new_names():
-                intake.commit(intake.own.incoming)
-            if example.label >= 0:
                 self.tree.approach(example.label)
             return self.learn(intake.own, &example, False, NULL)
         except BaseException:

@@ -15,7 +15,7 @@ cdef Tree new_tree(make_tree)
 
 cdef class Examples:
     # what is to be learned of the rows of a batch
-    cdef int32_t[::1] labels            # None where there are targets; -1: unknown and not learned
+    cdef int32_t[::1] labels            # None where there are targets; -1: no tree is to see it
     cdef const double[:, ::1] targets
     cdef const double[::1] weights      # None for 1 each
 

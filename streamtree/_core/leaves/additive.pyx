@@ -5,6 +5,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
+from streamtree._core.kernels.additive cimport add_scores, add_two_scores, train_records
 from streamtree._core.store.budget cimport counted_zeros, give_back
 from streamtree._core.store.tables cimport (
     DENSE_FACTOR, Table, TableExport, import_table, table_bytes, table_clone, table_count,
@@ -23,20 +24,6 @@ cdef enum:
 
 cpdef enum:
     FINE_KEYS = FINE_KNOTS * MOST_FINE
-
-cdef extern from "../kernels/additive.h":
-    void add_scores "streamtree_add_scores"(
-        const float* records, size_t width, const int32_t* slots, const float* values,
-        Py_ssize_t n, float* scores, int n_scores
-    ) noexcept nogil
-    void add_two_scores "streamtree_add_two_scores"(
-        const float* records, const int32_t* slots, const float* values, Py_ssize_t n,
-        float* scores
-    ) noexcept nogil
-    void train_records "streamtree_train"(
-        float* records, size_t width, const int32_t* slots, const float* inputs, float* steps,
-        Py_ssize_t n, float square, float offset, float keep, const float* slopes, int n_scores
-    ) noexcept nogil
 
 
 cdef void add_table(

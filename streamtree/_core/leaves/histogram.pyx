@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from streamtree._core.kernels.linear cimport Inputs, StepRule, adagrad_steps, respond
-from streamtree._core.kernels.losses cimport softmax
+from streamtree._core.kernels.losses cimport argmax, softmax
 from streamtree._core.kernels.moments cimport moments_add, moments_variance
 from streamtree._core.leaves.explanation cimport Explanation, columns_of, softmax_parts
 from streamtree._core.leaves.leaf cimport LeafModels
@@ -50,15 +50,6 @@ cdef double PRIOR = 0.1
 cdef double TARGET_LIMIT = 5.0
 # a linear model of numbers predicts nothing farther from a leaf's mean than so many deviations
 cdef double NUMBER_LIMIT = 3.0
-
-
-cdef int32_t largest(const double* numbers, int32_t n) noexcept nogil:
-    """Where the largest of n numbers is, the first of equals."""
-    cdef int32_t i, best = 0
-    for i in range(1, n):
-        if numbers[i] > numbers[best]:
-            best = i
-    return best
 
 
 cdef int32_t majority(const Statistics* leaf) noexcept nogil:
@@ -403,7 +394,7 @@ cdef class HistogramLeaves(LeafModels):
                 return False
             out.shares[0] = self.guarded(node, shares[0])
             return True
-        best = largest(shares, leaf.n_sums)
+        best = argmax(shares, leaf.n_sums)
         out.label = leaf.labels[best]
         if out.shares != NULL:
             for i in range(leaf.n_sums):
@@ -503,14 +494,14 @@ cdef class HistogramLeaves(LeafModels):
                 path = majority(leaf)
             model.scores[<int> PATH] += example.weight * (path == example.label)
             if self.bayes(node, &row.listed, shares):
-                model.scores[<int> BAYES] += example.weight * (largest(shares, n) == place)
+                model.scores[<int> BAYES] += example.weight * (argmax(shares, n) == place)
         if not self.has_linear or n > MAX_MODELLED:
             return 0
         if model.width < self.width_for(node) and has_room(2 * bytes_of_model(model)):
             self.resize(model, model.capacity, self.width_for(node))
         if self.linear(node, x, shares):
             model.scores[<int> LINEAR] += example.weight * compares * (
-                largest(shares, n) == place
+                argmax(shares, n) == place
             )
             if self.is_owner:
                 # a tree of its own searches may ask what the model errs by

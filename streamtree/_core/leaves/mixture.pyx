@@ -10,6 +10,9 @@ cimport cython
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from streamtree._core.kernels.additive cimport (
+    judge_experts, logistic, mix_four, softmax_of, sum_of_squares,
+)
 from streamtree._core.kernels.linear cimport NORM_OFFSET
 from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, RATES, UNMET, AdditiveModel, AdditiveStep, Parts, add_fine_column,
@@ -41,19 +44,6 @@ import numpy as np
 
 from streamtree._core.leaves.checks import check_mixtures
 
-cdef extern from "../kernels/additive.h":
-    void judge_experts "streamtree_judge"(
-        float* losses, const float* said, float fading, float least, float temperature, int first,
-        float* shares
-    ) noexcept nogil
-    void logistic "streamtree_logistic"(const float* scores, float* probabilities) noexcept nogil
-    void mix_four "streamtree_mix"(
-        const float* probabilities, Py_ssize_t apart, const float* shares, int n, float* mixed
-    ) noexcept nogil
-    void softmax "streamtree_softmax"(
-        const float* scores, int n, float* probabilities
-    ) noexcept nogil
-    float sum_of_squares "streamtree_squares"(const float* values, Py_ssize_t n) noexcept nogil
 
 cdef enum:
     # A model that meets its third class takes almost three times as much, beside what it was;
@@ -213,7 +203,7 @@ cdef class MixtureLeaves(LeafModels):
             if stride > 1:
                 for k in range(min(stride, outputs.n_classes) if outputs.has_prior else 0):
                     at[k] += prior[k]
-                softmax(at, stride, p)
+                softmax_of(at, stride, p)
             # between n_classes and stride there are zeros already: UNMET is the bias
             for k in range(max(stride, 4), (outputs.n_classes + 3) // 4 * 4):
                 p[k] = 0.0
@@ -565,8 +555,14 @@ cdef inline ModelState* top_of(const ModelState* state) noexcept nogil:
 cdef ModelState* new_state(bint has_bayes) except NULL nogil:
     """A model that has learned nothing, of one leaf."""
     cdef ModelState* state = <ModelState*> counted_zeros(sizeof(ModelState))
-    if has_bayes:
-        state.bayes = new_bayes()
+    cdef bint is_done = False
+    try:
+        if has_bayes:
+            state.bayes = new_bayes()
+        is_done = True
+    finally:
+        if not is_done:
+            give_back(state)
     state.model.stride = 1
     state.rest_class = -1
     weigh(state)

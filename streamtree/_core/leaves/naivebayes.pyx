@@ -4,6 +4,7 @@ from libc.math cimport sqrtf
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from streamtree._core.kernels.additive cimport count_values
 from streamtree._core.leaves.additive cimport (
     ROOM_PARTS, AdditiveModel, Parts, add_table, exported_model, find_parts,
     free_model, import_model, make_parts, model_bytes, next_run, part_records, record_width,
@@ -14,11 +15,6 @@ from streamtree._core.store.tables cimport table_find
 
 import numpy as np
 
-cdef extern from "../kernels/additive.h":
-    void count_values "streamtree_count"(
-        float* records, size_t width, int place, int apart, const int32_t* slots,
-        const float* values, float* logs, Py_ssize_t n, float weight, float scale
-    ) noexcept nogil
 
 cdef enum:
     WIDER = 4           # times as much as now: what counts of more classes may take

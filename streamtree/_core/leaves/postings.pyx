@@ -5,6 +5,7 @@ from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memset
 
+from streamtree._core.kernels.additive cimport logs
 from streamtree._core.store.budget cimport (
     bytes_allowed, counted, counted_room, give_back, has_room, shrunk, spacious,
 )
@@ -13,8 +14,6 @@ from streamtree._core.stream.row cimport EncodedRow
 
 import numpy as np
 
-cdef extern from "../kernels/additive.h":
-    void logs "streamtree_logs"(float* values, int n) noexcept nogil
 
 cpdef enum:
     # Labels of a column: of more of them, those that come often stay.

@@ -5,6 +5,7 @@ from libc.math cimport log
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from streamtree._core.kernels.additive cimport add_side, softmax_of, train_each
 from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_table, clone_model, find_parts,
     free_model, make_parts, record_width, stride_for, widen_tables,
@@ -13,18 +14,6 @@ from streamtree._core.store.tables cimport (
     Table, table_count, table_insert, table_key, table_prefetch, table_reserve, table_thin,
 )
 from streamtree._core.stream.encoding cimport KNOTS
-
-cdef extern from "../kernels/additive.h":
-    void softmax "streamtree_softmax"(
-        const float* scores, int n, float* probabilities
-    ) noexcept nogil
-    float add_side "streamtree_add_side"(
-        const float* records, const int32_t* slots, const float* values, Py_ssize_t n
-    ) noexcept nogil
-    void train_each "streamtree_train_each"(
-        float* records, size_t width, int apart, const int32_t* slots, const float* inputs,
-        Py_ssize_t n, float rate, float offset, float decay, const float* slopes, int n_scores
-    ) noexcept nogil
 
 
 cdef void prefetch_parts(const AdditiveModel* model, const Parts* parts) noexcept nogil:
@@ -95,7 +84,7 @@ cdef void label_shares(
     There is to be room for MOST_CLASSES of them.
     """
     cdef float scores[MOST_CLASSES + 8]
-    softmax(scores, score_labels(model, parts, n_labels, scores), shares)
+    softmax_of(scores, score_labels(model, parts, n_labels, scores), shares)
 
 
 cdef void label_logs(
@@ -105,7 +94,7 @@ cdef void label_logs(
     cdef float shares[MOST_CLASSES]
     cdef float offset
     cdef int32_t k, top = 0
-    softmax(logs, score_labels(model, parts, n_labels, logs), shares)
+    softmax_of(logs, score_labels(model, parts, n_labels, logs), shares)
     for k in range(1, n_labels):
         if shares[k] > shares[top]:
             top = k

@@ -16,7 +16,6 @@ cdef struct Histogram:
     int32_t column
     int32_t n_bins
     int32_t capacity
-    int32_t unused
 
 
 cdef struct Statistics:

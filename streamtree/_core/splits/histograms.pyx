@@ -142,15 +142,21 @@ cdef int32_t bin_of(Statistics* leaf, Histogram* histogram, double value,
 cdef Statistics* new_statistics(bint of_labels) except NULL nogil:
     """Statistics of nothing yet; of labels, or of numbers."""
     cdef Statistics* leaf = <Statistics*> counted_zeros(sizeof(Statistics))
+    cdef bint is_done = False
     leaf.width = 2
     leaf.bytes = sizeof(Statistics) + 4 * sizeof(double)
-    leaf.totals = <double*> counted_zeros(4 * sizeof(double))
+    try:
+        leaf.totals = <double*> counted_zeros(4 * sizeof(double))
+        if of_labels:
+            leaf.labels = <int32_t*> counted_zeros(2 * sizeof(int32_t))
+            leaf.bytes += 2 * sizeof(int32_t)
+        else:
+            leaf.n_sums = 2
+        is_done = True
+    finally:
+        if not is_done:
+            free_statistics(leaf)
     leaf.before = leaf.totals + 2
-    if of_labels:
-        leaf.labels = <int32_t*> counted_zeros(2 * sizeof(int32_t))
-        leaf.bytes += 2 * sizeof(int32_t)
-    else:
-        leaf.n_sums = 2
     return leaf
 
 

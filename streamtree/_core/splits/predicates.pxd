@@ -25,7 +25,7 @@ cdef struct Split:
     uint32_t tie            # decides between equals, whatever order the features came in
 
 
-cdef struct SplitSearch:
+cdef struct PredicateSearch:
     # what one search for a split needs: first what the tree sets, then what is made for it
     const Statistics* leaf
     const int32_t* groups   # of a column: the feature it is a category of, else -1
@@ -65,11 +65,11 @@ cdef struct BranchSums:
 
 
 cdef bint exceeds(int loss, const BranchSums* branch, double lam, double level) noexcept nogil
-cdef int begin_search(SplitSearch* search, const double* values, double delta) except -1 nogil
-cdef void end_search(SplitSearch* search) noexcept nogil
-cdef void best_split(SplitSearch* search, Split* best) noexcept nogil
-cdef double gain(SplitSearch* search, const double* sums) noexcept nogil
-cdef double gain_of_branches(SplitSearch* search, Split* split) noexcept nogil
+cdef int begin_search(PredicateSearch* search, const double* values, double delta) except -1 nogil
+cdef void end_search(PredicateSearch* search) noexcept nogil
+cdef void best_split(PredicateSearch* search, Split* best) noexcept nogil
+cdef double gain(PredicateSearch* search, const double* sums) noexcept nogil
+cdef double gain_of_branches(PredicateSearch* search, Split* split) noexcept nogil
 cdef int32_t n_branches(const Split* split) noexcept nogil
-cdef bint branch(SplitSearch* search, Split* split, int32_t number, int32_t* key) noexcept nogil
+cdef bint branch(PredicateSearch* search, Split* split, int32_t number, int32_t* key) noexcept nogil
 cdef double squares_of(const Statistics* leaf, const double* sums) noexcept nogil

@@ -28,7 +28,6 @@ cdef struct Member:
     int32_t group
     int32_t column
     int32_t place
-    int32_t unused
 
 
 cdef int by_group(const void* a, const void* b) noexcept nogil:
@@ -81,7 +80,7 @@ cdef double deviations_of(double weight, double rest, double level) noexcept nog
     return sqrt(2.0 * level * weight * rest) + level
 
 
-cdef void set_order(SplitSearch* search, Member* members) noexcept nogil:
+cdef void set_order(PredicateSearch* search, Member* members) noexcept nogil:
     """Put the histograms of numbers first, then those of categories by feature."""
     cdef const Statistics* leaf = search.leaf
     cdef int32_t i, group, n_members = 0
@@ -100,7 +99,7 @@ cdef void set_order(SplitSearch* search, Member* members) noexcept nogil:
         search.order[search.n_numbers + i] = members[i].place
 
 
-cdef int begin_search(SplitSearch* search, const double* values, double delta) except -1 nogil:
+cdef int begin_search(PredicateSearch* search, const double* values, double delta) except -1 nogil:
     """Make what a search needs; the fields above `parent` are set, `values` are the node's."""
     cdef const Statistics* leaf = search.leaf
     cdef int32_t i, n = leaf.n_sums, n_sums = n + 2
@@ -142,7 +141,7 @@ cdef int begin_search(SplitSearch* search, const double* values, double delta) e
     return 0
 
 
-cdef double level_of(const SplitSearch* search, double delta) noexcept nogil:
+cdef double level_of(const PredicateSearch* search, double delta) noexcept nogil:
     """What a branch must exceed, for as many candidates as could.
 
     One that would not exceed the level of a single candidate, were all of its rows of the rarest
@@ -174,11 +173,11 @@ cdef double level_of(const SplitSearch* search, double delta) noexcept nogil:
     return log(max(1.0, candidates) / chance) * unit
 
 
-cdef void end_search(SplitSearch* search) noexcept nogil:
+cdef void end_search(PredicateSearch* search) noexcept nogil:
     free(search.parent)
 
 
-cdef double gain(SplitSearch* search, const double* sums) noexcept nogil:
+cdef double gain(PredicateSearch* search, const double* sums) noexcept nogil:
     """What one branch gains under the l1 penalty."""
     cdef int32_t i, n = search.leaf.n_sums
     cdef double positive, negative
@@ -206,7 +205,7 @@ cdef int32_t n_branches(const Split* split) noexcept nogil:
     return 3 if split.predicate == THRESHOLD else split.n + 1
 
 
-cdef bint branch(SplitSearch* search, Split* split, int32_t number,
+cdef bint branch(PredicateSearch* search, Split* split, int32_t number,
                  int32_t* key) noexcept nogil:
     """Write the sums of a branch to `search.branch`; returns whether anything is in it."""
     cdef const Statistics* leaf = search.leaf
@@ -242,7 +241,7 @@ cdef bint branch(SplitSearch* search, Split* split, int32_t number,
     return rows < leaf.rows if is_missing else any_bin
 
 
-cdef double gain_of_branches(SplitSearch* search, Split* split) noexcept nogil:
+cdef double gain_of_branches(PredicateSearch* search, Split* split) noexcept nogil:
     """What a predicate gains under the l-infinity penalty: its branches together."""
     cdef int32_t number, key, n = 0
     cdef double* sums = search.branch
@@ -261,7 +260,7 @@ cdef double gain_of_branches(SplitSearch* search, Split* split) noexcept nogil:
     return alpha_linf(&branches, search.lam, search.alpha, <Scale*> search.shares)
 
 
-cdef void consider(SplitSearch* search, Split* split, Split* best) noexcept nogil:
+cdef void consider(PredicateSearch* search, Split* split, Split* best) noexcept nogil:
     """Keep a candidate that is better than the best so far."""
     if search.is_linf:
         split.score += gain_of_branches(search, split)
@@ -277,7 +276,7 @@ cdef double between(double low, double high) noexcept nogil:
     return middle if low <= middle < high else low
 
 
-cdef void consider_numbers(SplitSearch* search, int32_t place, Split* best) noexcept nogil:
+cdef void consider_numbers(PredicateSearch* search, int32_t place, Split* best) noexcept nogil:
     """All thresholds of a column."""
     cdef const Statistics* leaf = search.leaf
     cdef const Histogram* histogram = &leaf.histograms[search.order[place]]
@@ -325,7 +324,7 @@ cdef void consider_numbers(SplitSearch* search, int32_t place, Split* best) noex
         consider(search, &split, best)
 
 
-cdef void consider_categories(SplitSearch* search, Split* best) noexcept nogil:
+cdef void consider_categories(PredicateSearch* search, Split* best) noexcept nogil:
     """Every nominal feature: a branch for each of its values."""
     cdef const Statistics* leaf = search.leaf
     cdef int32_t place = search.n_numbers, column, key, number, n_present
@@ -353,7 +352,7 @@ cdef void consider_categories(SplitSearch* search, Split* best) noexcept nogil:
             consider(search, &split, best)
 
 
-cdef void best_split(SplitSearch* search, Split* best) noexcept nogil:
+cdef void best_split(PredicateSearch* search, Split* best) noexcept nogil:
     """The candidate of the largest score; its predicate is NONE if there is none."""
     cdef int32_t i
     memset(best, 0, sizeof(Split))

@@ -1,4 +1,4 @@
-"""Growing, freeing, listing and checking the tables declared in tables.pxd."""
+"""Growing, freeing and listing the tables declared in tables.pxd."""
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize

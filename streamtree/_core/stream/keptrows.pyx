@@ -84,7 +84,7 @@ cdef class KeptRows:
         describe(view)
 
     cdef void row(self, Py_ssize_t i, Row* row) noexcept nogil:
-        """The i-th row for a tree: all of its views but the encoded one are what was kept."""
+        """The i-th row for a tree: its three lists of values are what was kept, it has no other."""
         self.view(i, &row.standard)
         row.plain = row.listed = row.standard
         row.serial = 0

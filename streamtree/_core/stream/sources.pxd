@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t, int64_t
+from libc.stdint cimport int32_t
 
 from streamtree._core.stream.buffers cimport RowBuffer
 from streamtree._core.stream.scaling cimport ColumnScaler

@@ -105,6 +105,12 @@ cdef class Window:
         """The oldest row that can be read."""
         return self.size - self.capacity if self.size > self.capacity else 0
 
+    cdef inline bint has_lost(self, int64_t first, int64_t* moves) noexcept nogil:
+        """Whether rows from `first` on have gone, or changed since there were so many moves."""
+        cdef bint has_moved = self.n_moves > moves[0]
+        moves[0] = self.n_moves
+        return has_moved or self.first() > first
+
     cdef inline int64_t n_slots(self) noexcept nogil:
         """The slots that there are, or will be before a row goes: once one has gone, no more come.
         """

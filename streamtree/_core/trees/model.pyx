@@ -242,6 +242,8 @@ cdef class ModelTree(Tree):
 
     cdef int _begin(self, int32_t node, int32_t child) except -1 nogil:
         """Make a new node a leaf that goes on from another."""
+        # a split that failed may have left votes there
+        memset(&self.nodes[child].stats, 0, sizeof(ModelNode))
         self.nodes[child].stats.column = -1
         self.nodes[child].stats.majority = self.nodes[node].stats.majority
         self._begin_search(child)

@@ -10,7 +10,7 @@ from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 
 cdef class Tree:
     cdef Context context
-    cdef readonly int views         # what of a row the tree reads, see Views
+    cdef readonly int views         # what of a row the tree reads, see PLAIN and so on
     cdef readonly int max_labels    # how many it can tell apart; 0: any number
     cdef readonly size_t label_bytes    # that any label takes, at the least; 0 where it need not
     cdef size_t memo_size           # bytes that it remembers of the row that it predicted last

@@ -1,4 +1,4 @@
-"""The losses: values, slopes, curvatures, convexity, and how far a step may go."""
+"""The losses: values, slopes, convexity, and how far a step may go."""
 
 import math
 from decimal import Decimal, localcontext
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from streamtree._core.kernels.losses import Loss, curvature, reach, slope, value
+from streamtree._core.kernels.losses import Loss, reach, slope, value
 
 ALL = list(Loss)
 scores = st.floats(-50, 50)
@@ -66,23 +66,19 @@ def numeric_derivative(f, loss, score, target, h=1e-5):
 
 
 @given(loss=losses, score=st.floats(-5, 5), target=targets)
-def test_slope_and_curvature_are_the_derivatives(loss, score, target):
+def test_the_slope_is_the_derivative(loss, score, target):
     # the kinks of hinge, ramp and absolute loss are at the target and, of the ramp, at 0
     assume(abs(score - target) > 1e-3 and abs(score) > 1e-3)
-    # the difference quotients: h^2 of the third derivative, which may be exp(5), and 1e-16 / h of
+    # the difference quotient: h^2 of the third derivative, which may be exp(5), and 1e-16 / h of
     # rounding
-    close = {"rel": 1e-7, "abs": 1e-7}
     assert slope(loss, score, target) == pytest.approx(
-        numeric_derivative(value, loss, score, target), **close
-    )
-    assert curvature(loss, score, target) == pytest.approx(
-        numeric_derivative(slope, loss, score, target), **close
+        numeric_derivative(value, loss, score, target), rel=1e-7, abs=1e-7
     )
 
 
 @pytest.mark.parametrize("loss", ALL)
 def test_far_from_the_target_nothing_overflows(loss):
-    for f in (value, slope, curvature, reach):
+    for f in (value, slope, reach):
         assert math.isfinite(f(loss, 700.0, 1.0))
         assert math.isfinite(f(loss, -700.0, 1.0))
 
@@ -105,7 +101,6 @@ def test_every_loss_but_the_ramp_is_convex_and_its_slope_a_subgradient(loss, a, 
 def test_losses_are_symmetric_in_the_target(loss, score, target):
     assert value(loss, score, target) == value(loss, -score, -target)
     assert slope(loss, score, target) == -slope(loss, -score, -target)
-    assert curvature(loss, score, target) == curvature(loss, -score, -target)
     assert reach(loss, score, target) == reach(loss, -score, -target)
 
 

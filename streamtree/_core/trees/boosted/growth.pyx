@@ -16,6 +16,12 @@ from libc.math cimport isnan, log, sqrt
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from streamtree._core.kernels.additive cimport exp_of, softmax_of
+from streamtree._core.kernels.bins cimport (
+    ABREAST, BINS, SAMPLED, Aim, Bin, Binned, Labelled, Sum, Sums, add_up, add_up_abreast,
+    aim_at_second, between, bin_of, gather, is_any_better, miss, narrow, part, reweigh,
+    sort_values, sum_up, take_out,
+)
 from streamtree._core.kernels.rng cimport below, fraction, next_random
 from streamtree._core.splits.bounds cimport BUCKETS, bound_of, bucket_of
 from streamtree._core.store.budget cimport counted, give_back, may_grow
@@ -24,9 +30,6 @@ from streamtree._core.trees.boosted.stages cimport MOST_SAID, Grown, Stages, Sta
 
 import numpy as np
 
-cdef extern from "../../kernels/additive.h" nogil:
-    float exp_of "streamtree_expf"(float x)
-    void softmax_of "streamtree_softmax"(const float* scores, int n, float* probabilities)
 
 cdef enum:
     # rows that are looked at in one go
@@ -246,9 +249,7 @@ cdef class BoostedGrowth:
 
     cdef bint loses_rows(self) noexcept nogil:
         """Whether rows that it looks at have gone, or changed."""
-        cdef bint has_moved = self.window.n_moves > self.window_moves
-        self.window_moves = self.window.n_moves
-        return has_moved or self.window.first() > self.first
+        return self.window.has_lost(self.first, &self.window_moves)
 
     # ----------------------------------------------------------------------------- the way
 

@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memmove, memset
 
+from streamtree._core.kernels.bins cimport BINS, bin_of
 from streamtree._core.splits.bounds cimport bound_of, bucket_of
 from streamtree._core.store.budget cimport counted, counted_room, give_back, spacious
 from streamtree._core.store.memory cimport regrown
@@ -13,10 +14,6 @@ from streamtree._core.stream.row cimport Row
 
 import numpy as np
 
-cdef extern from "../../kernels/bins.h" nogil:
-    enum:
-        BINS "STREAMTREE_BINS"
-    int32_t bin_of "streamtree_bin_of"(float value, const float* cuts, int32_t n_cuts)
 
 cdef enum:
     # of more columns than these a row is not coded: most would not be asked for

@@ -1,6 +1,5 @@
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int64_t, uint64_t
 
-from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.boosted.growth cimport BoostedGrowth
 from streamtree._core.trees.boosted.stages cimport Stages
@@ -18,6 +17,7 @@ cdef class BoostedTrees(Tree):
     cdef double weight
 
     cdef int _give_up(self) except -1 nogil
+    cdef int _begin_window(self) except -1
     cdef int _grow(self) except -1 nogil
     cdef int64_t _wait(self) noexcept nogil
     cdef void _turn(self, double* scores) noexcept nogil

@@ -3,7 +3,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from streamtree._core.kernels.losses cimport sigmoid, softmax
+from streamtree._core.kernels.losses cimport argmax, sigmoid, softmax
 from streamtree._core.kernels.rng cimport next_random, splitmix64
 from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.store.budget cimport bytes_allowed
@@ -57,7 +57,6 @@ cdef class BoostedTrees(Tree):
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         cdef double* shares = out.shares if out.shares != NULL else scratch.shares
-        cdef int32_t label, n_labels = self.context.n_labels
         if self.stages.n_outputs:
             self.stages.score(row, self.context.groups, shares)
         if self.has_numbers:
@@ -65,10 +64,7 @@ cdef class BoostedTrees(Tree):
                 shares[0] = self.mean
             return
         self._turn(shares)
-        out.label = 0
-        for label in range(1, n_labels):
-            if shares[label] > shares[out.label]:
-                out.label = label
+        out.label = argmax(shares, self.context.n_labels)
 
     cdef void _turn(self, double* scores) noexcept nogil:
         """Turn scores into the probabilities of all labels."""
@@ -106,10 +102,19 @@ cdef class BoostedTrees(Tree):
         return self._grow()
 
     cdef int _give_up(self) except -1 nogil:
-        """Say nothing from now on."""
+        """Say nothing from now on, and keep no rows."""
+        if self.window.size:
+            with gil:
+                self._begin_window()
         if self.growth.is_growing:
             self.growth.drop()
         return self.stages.clear() if self.stages.n_outputs else 0
+
+    cdef int _begin_window(self) except -1:
+        cdef Window window = Window(self.window.length)
+        window.bind(self.context)
+        self.window = self.growth.window = window
+        return 0
 
     cdef int _grow(self) except -1 nogil:
         """Go on with the trees that are to take the place of these, or begin with them."""

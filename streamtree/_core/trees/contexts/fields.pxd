@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
+from streamtree._core.kernels.bins cimport BINS as MOST_BINS
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.fields cimport Candidate
 from streamtree._core.stream.row cimport Row
@@ -22,11 +23,8 @@ cpdef enum:
     MOST_CONTEXTS = 136         # of all kinds together
     # so many rows are kept to see where bins end
     BLOCK = 256
-
-
-cdef extern from "../../kernels/bins.h" nogil:
-    cpdef enum:
-        ROOM "STREAMTREE_BINS"      # cuts that `bin_of` looks at
+    # cuts that `bin_of` looks at
+    ROOM = MOST_BINS
 
 
 cdef struct Field:

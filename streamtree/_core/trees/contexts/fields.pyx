@@ -13,6 +13,7 @@ from libc.float cimport FLT_MAX
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
+from streamtree._core.kernels.bins cimport between, bin_of, sort_values
 from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.store.budget cimport bytes_allowed, counted, give_back
 from streamtree._core.stream.context cimport Context
@@ -21,10 +22,6 @@ from streamtree._core.stream.row cimport Row
 
 import numpy as np
 
-cdef extern from "../../kernels/bins.h" nogil:
-    int32_t bin_of "streamtree_bin_of"(float value, const float* cuts, int32_t n_cuts)
-    void sort_values "streamtree_sort_values"(float* values, int32_t n)
-    float between "streamtree_between"(float low, float high)
 
 cdef enum:
     # rows that show which columns there are; a block of rows more shows where their bins end, then

@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint32_t
 
 from streamtree._core.kernels.moments cimport Moments
-from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
+from streamtree._core.stream.row cimport Example, Row, Scratch
 from streamtree._core.trees.contexts.counts cimport MOST_LABELS, SPEEDS, SUMS, ContextCounts, Record
 from streamtree._core.trees.contexts.fields cimport MOST_CONTEXTS, ContextFields
 from streamtree._core.trees.tree cimport Corrector

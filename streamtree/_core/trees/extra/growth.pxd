@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.nodes cimport ExtraNodes
-from streamtree._core.trees.extra.search cimport SplitSearch
+from streamtree._core.trees.extra.search cimport ExtraSearch
 
 
 cdef enum:
@@ -66,7 +66,7 @@ cdef struct GrowthRecord:
 cdef class Growth:
     cdef Window window
     cdef ExtraNodes shadow
-    cdef SplitSearch search
+    cdef ExtraSearch search
     cdef bint is_member         # of an ensemble
     cdef int haste              # done within about one part of so many of the rows, if few
     cdef int listed_columns     # as how many columns a value in a list counts for candidates

@@ -17,7 +17,7 @@ from streamtree._core.store.budget cimport counted, give_back, spacious
 from streamtree._core.store.links cimport ROOT
 from streamtree._core.stream.window cimport MANY_ROWS, Window
 from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ExtraNodes, Test
-from streamtree._core.trees.extra.search cimport CHUNK, MOST_GATHERED, SplitSearch, search_bytes
+from streamtree._core.trees.extra.search cimport CHUNK, MOST_GATHERED, ExtraSearch, search_bytes
 
 import numpy as np
 
@@ -72,7 +72,7 @@ cdef class Growth:
         self.haste = HASTE_OF_MEMBERS if is_member else HASTE
         self.listed_columns = LISTED_COLUMNS_OF_MEMBERS if is_member else LISTED_COLUMNS
         self.shadow = ExtraNodes(has_numbers)
-        self.search = SplitSearch(window, has_numbers)
+        self.search = ExtraSearch(window, has_numbers)
         self.at.node = -1
 
     def __dealloc__(self):
@@ -151,10 +151,8 @@ cdef class Growth:
 
     cdef bint loses_rows(self) noexcept nogil:
         """Whether rows that it is still to look at have gone, or changed."""
-        cdef bint has_moved = self.window.n_moves > self.window_moves
-        self.window_moves = self.window.n_moves
-        return has_moved or self.window.first() > (
-            self.first if self.phase == GROWING else self.next_row
+        return self.window.has_lost(
+            self.first if self.phase == GROWING else self.next_row, &self.window_moves
         )
 
     cdef int run(self, int64_t spent_elsewhere) except -1 nogil:

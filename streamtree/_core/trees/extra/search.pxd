@@ -39,7 +39,7 @@ cdef size_t search_bytes(int64_t n, int64_t n_labels, bint has_numbers,
                          int64_t n_gathered) noexcept nogil
 
 
-cdef class SplitSearch:
+cdef class ExtraSearch:
     cdef Window window
     cdef bint has_numbers
     cdef Test best

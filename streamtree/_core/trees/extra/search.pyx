@@ -62,7 +62,7 @@ cdef size_t search_bytes(int64_t n, int64_t n_labels, bint has_numbers,
 
 
 @cython.final
-cdef class SplitSearch:
+cdef class ExtraSearch:
     """The work on one node: count its rows, compare candidates, divide the rows by the best.
 
     Rows are counted and divided some at a time: `first` is a multiple of a chunk.

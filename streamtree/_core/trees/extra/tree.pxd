@@ -4,7 +4,7 @@ from streamtree._core.stream.row cimport Prediction, Row, Scratch
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport Growth
 from streamtree._core.trees.extra.nodes cimport ExtraNodes
-from streamtree._core.trees.extra.search cimport SplitSearch
+from streamtree._core.trees.extra.search cimport ExtraSearch
 from streamtree._core.trees.extra.strength cimport Strength
 from streamtree._core.trees.tree cimport Tree
 
@@ -15,7 +15,7 @@ cdef class ExtraTree(Tree):
     cdef bint has_numbers
     cdef ExtraNodes nodes
     cdef Growth growth
-    cdef SplitSearch search
+    cdef ExtraSearch search
     cdef Strength strength      # of shrinking
     cdef int32_t wait           # until it is grown anew, in quarters of the rows of the window
     cdef uint64_t random

@@ -4,6 +4,7 @@ cimport cython
 from libc.math cimport ceil, sqrt
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
+from streamtree._core.kernels.losses cimport argmax
 from streamtree._core.kernels.rng cimport next_random, splitmix64
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.splits.bounds cimport is_above, is_in_set
@@ -16,7 +17,7 @@ from streamtree._core.stream.row cimport (
 from streamtree._core.stream.window cimport Window
 from streamtree._core.trees.extra.growth cimport GROWING, IDLE, STEP, Growth
 from streamtree._core.trees.extra.nodes cimport MOST_KEPT, ExtraNode, ExtraNodes, goes_right
-from streamtree._core.trees.extra.search cimport SplitSearch
+from streamtree._core.trees.extra.search cimport ExtraSearch
 from streamtree._core.trees.extra.strength cimport Strength
 from streamtree._core.trees.tree cimport Tree
 
@@ -72,7 +73,7 @@ cdef class ExtraTree(Tree):
             is_member = not self.owns_window
         self.wait = WAIT_OF_MEMBERS if is_member else WAIT
         self.growth = Growth(self.window, has_numbers, is_member)
-        self.search = SplitSearch(self.window, has_numbers)
+        self.search = ExtraSearch(self.window, has_numbers)
         self.may_begin = True
         self.label_bytes = LABEL_BYTES
         self.random = splitmix64(seed)
@@ -131,14 +132,9 @@ cdef class ExtraTree(Tree):
                       Prediction* out) noexcept nogil:
         """What a leaf says, and its slopes unless NULL."""
         cdef double* said = out.shares if out.shares != NULL else scratch.shares
-        cdef int32_t label
         self._say(node, said, slopes)
-        if self.has_numbers:
-            return
-        out.label = 0
-        for label in range(1, self.context.n_labels):
-            if said[label] > said[out.label]:
-                out.label = label
+        if not self.has_numbers:
+            out.label = argmax(said, self.context.n_labels)
 
     cdef void _say(self, int32_t node, double* said, double* slopes) noexcept nogil:
         """What a node says, and its slopes by the logarithm of the strength, unless NULL."""

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 from streamtree._core.kernels.moments cimport Moments
 from streamtree._core.kernels.pooling cimport Trust
 from streamtree._core.leaves.explanation cimport Explanation
-from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
+from streamtree._core.stream.row cimport Example, Row, Scratch
 from streamtree._core.trees.neighbors.rows cimport (
     MOST_FIELDS, NEAREST, Cell, Near, NeighborRows, Query,
 )

@@ -11,6 +11,7 @@ from libc.math cimport exp, fabs, sqrt
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from streamtree._core.kernels.losses cimport argmax
 from streamtree._core.kernels.moments cimport moments_add, moments_variance
 from streamtree._core.kernels.pooling cimport (
     MOST_REPEATS, in_deviations, scaled_slope, trust_learn, trust_of,
@@ -327,11 +328,9 @@ cdef class NeighborTree(Neighbors):
             shares[label] = found.left * self._share(label)
         for i in range(found.n):
             shares[self.rows.labels[found.near.places[i]]] += found.says[i]
-        out.label = 0
         for label in range(n):
             shares[label] /= found.total
-            if shares[label] > shares[out.label]:
-                out.label = label
+        out.label = argmax(shares, n)
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:

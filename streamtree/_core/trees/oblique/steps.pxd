@@ -2,7 +2,6 @@
 
 from libc.stdint cimport int32_t, int64_t
 
-from streamtree._core.kernels.linear cimport Inputs
 from streamtree._core.stream.row cimport Example, Scratch, View
 from streamtree._core.trees.oblique.nodes cimport Node, ObliqueNodes
 

@@ -333,9 +333,9 @@ cdef class ObliqueSteps(ObliqueNodes):
             split.stats.bias_velocity = split.stats.bias_pending = 0.0
             split.stats.scale = 1.0
             return 0
+        slots = table_sorted_slots(&split.weights, WIDTH, &n)
         split.stats.bias *= scale
         split.stats.norm = split.stats.bias * split.stats.bias
-        slots = table_sorted_slots(&split.weights, WIDTH, &n)
         for i in range(n):
             weight = &split.weights.records[WIDTH * <Py_ssize_t> slots[i]]
             weight[0] *= scale

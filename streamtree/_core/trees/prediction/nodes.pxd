@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t, int64_t
 from streamtree._core.kernels.solvers cimport Share
 from streamtree._core.store.links cimport TreeLinks
 from streamtree._core.store.tables cimport Table
-from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch, View
+from streamtree._core.stream.row cimport Example, Prediction, View
 from streamtree._core.trees.tree cimport Tree
 
 

@@ -2,7 +2,7 @@ from libc.stdint cimport int32_t
 
 from streamtree._core.leaves.leaf cimport LeafModels
 from streamtree._core.splits.histograms cimport LeafStatistics
-from streamtree._core.splits.predicates cimport Split, SplitSearch
+from streamtree._core.splits.predicates cimport Split, PredicateSearch
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport Example, Row, Scratch
 from streamtree._core.stream.signals cimport SignalWatch
@@ -31,8 +31,8 @@ cdef class PredictionTree(PredictionNodes):
     cdef int reconsider(self, int32_t node) except -1 nogil
     cdef bint differs(self, int32_t node) noexcept nogil
     cdef bint look(self, int32_t node) except -1 nogil
-    cdef bint choose_branches(self, SplitSearch* search, Split* split) noexcept nogil
-    cdef int add_branches(self, SplitSearch* search, int32_t node, Split* split) except -1 nogil
-    cdef int begin_branch(self, SplitSearch* search, int32_t child) except -1 nogil
+    cdef bint choose_branches(self, PredicateSearch* search, Split* split) noexcept nogil
+    cdef int add_branches(self, PredicateSearch* search, int32_t node, Split* split) except -1 nogil
+    cdef int begin_branch(self, PredicateSearch* search, int32_t child) except -1 nogil
     cdef int pass_on(self, int32_t node, int32_t child) except -1 nogil
     cdef int collect(self, KeptRows rows, int32_t first, SignalWatch* watch) except -1 nogil

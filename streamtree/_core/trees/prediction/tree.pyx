@@ -17,8 +17,8 @@ from streamtree._core.leaves.histogram cimport BAYES, HistogramLeaves
 from streamtree._core.leaves.leaf cimport LeafModels
 from streamtree._core.splits.histograms cimport LeafStatistics, Statistics
 from streamtree._core.splits.predicates cimport (
-    NONE, THRESHOLD, BranchSums, Split, SplitSearch, begin_search, best_split, branch, end_search,
-    exceeds, gain, gain_of_branches, n_branches, squares_of,
+    NONE, THRESHOLD, BranchSums, PredicateSearch, Split, begin_search, best_split, branch,
+    end_search, exceeds, gain, gain_of_branches, n_branches, squares_of,
 )
 from streamtree._core.store.budget cimport bytes_allowed, bytes_used, has_room
 from streamtree._core.store.links cimport ROOT
@@ -44,7 +44,6 @@ cdef enum:
 cdef struct Promise:
     double most         # that a leaf could gain
     int32_t node
-    int32_t unused
 
 
 cdef int by_promise(const void* a, const void* b) noexcept nogil:
@@ -183,7 +182,7 @@ cdef class PredictionTree(PredictionNodes):
         cdef int32_t node, i, n = 0
         for node in range(self.size):
             if self.statistics.nodes[node] != NULL:
-                promises[n] = Promise(self.promise(node), node, 0)
+                promises[n] = Promise(self.promise(node), node)
                 n += 1
         qsort(promises, n, sizeof(Promise), by_promise)
         for i in range(n):
@@ -359,7 +358,7 @@ cdef class PredictionTree(PredictionNodes):
 
     cdef bint look(self, int32_t node) except -1 nogil:
         """Search the best predicate of an open leaf; returns whether it was split."""
-        cdef SplitSearch search
+        cdef PredicateSearch search
         cdef Split best
         cdef bint splits
         cdef int32_t size = self.size
@@ -369,7 +368,7 @@ cdef class PredictionTree(PredictionNodes):
         # nothing splits what is pure
         if leaf.n_sums < 2:
             return False
-        memset(&search, 0, sizeof(SplitSearch))
+        memset(&search, 0, sizeof(PredicateSearch))
         search.leaf = leaf
         search.groups = self.context.groups
         search.ties = self.context.ties
@@ -407,7 +406,7 @@ cdef class PredictionTree(PredictionNodes):
         self.nodes[node].predicate, self.nodes[node].column = NONE, -1
         self.nodes[node].threshold = 0.0
 
-    cdef bint choose_branches(self, SplitSearch* search, Split* split) noexcept nogil:
+    cdef bint choose_branches(self, PredicateSearch* search, Split* split) noexcept nogil:
         """Set `search.grows`: 1 for a branch that grows, 0 for one that does not, -1 for none.
 
         Returns whether any grows.
@@ -441,7 +440,9 @@ cdef class PredictionTree(PredictionNodes):
             any_grows |= is_sure
         return any_grows
 
-    cdef int add_branches(self, SplitSearch* search, int32_t node, Split* split) except -1 nogil:
+    cdef int add_branches(
+        self, PredicateSearch* search, int32_t node, Split* split
+    ) except -1 nogil:
         """Make the branches of a predicate; some of them grow."""
         cdef int32_t number, key, child
         self.nodes[node].predicate = split.predicate
@@ -466,7 +467,7 @@ cdef class PredictionTree(PredictionNodes):
         self.close(node)
         return 0
 
-    cdef int begin_branch(self, SplitSearch* search, int32_t child) except -1 nogil:
+    cdef int begin_branch(self, PredicateSearch* search, int32_t child) except -1 nogil:
         """Let a branch begin with its part of what its leaf has counted."""
         cdef const Statistics* leaf = search.leaf
         cdef double* counts = self.counts_of(child)

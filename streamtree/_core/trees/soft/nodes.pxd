@@ -40,7 +40,6 @@ cdef struct Visit:
     int32_t node
     int32_t left                # visits of the children; -1 if skipped or a leaf
     int32_t right
-    int32_t unused
 
 
 cdef struct TargetUnit:

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, uint64_t
 
 from streamtree._core.kernels.linear cimport Inputs
 from streamtree._core.leaves.explanation cimport Explanation
-from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch, View
+from streamtree._core.stream.row cimport Prediction, Row, Scratch, View
 from streamtree._core.trees.soft.nodes cimport Node, SoftNode, SoftNodes, Visit
 
 

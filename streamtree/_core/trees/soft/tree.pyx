@@ -10,7 +10,7 @@ from streamtree._core.kernels.linear cimport (
     sgd_steps,
 )
 from streamtree._core.kernels.losses cimport (
-    LOGITS, NUMBER, response_loss, sigmoid, softmax,
+    LOGITS, NUMBER, argmax, response_loss, sigmoid, softmax,
 )
 from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.kernels.significance cimport level_of_look, mixture_bound
@@ -222,7 +222,7 @@ cdef class SoftTree(SoftNodes):
             size -= 1
             here = waiting[size]
             visit = &self.visits[n]
-            visit[0] = Visit(here.reach, 0.0, 0.0, here.node, -1, -1, 0)
+            visit[0] = Visit(here.reach, 0.0, 0.0, here.node, -1, -1)
             if here.parent >= 0:
                 if self.shape.links[self.visits[here.parent].node].left == here.node:
                     self.visits[here.parent].left = n
@@ -306,18 +306,14 @@ cdef class SoftTree(SoftNodes):
 
     cdef void _answer(self, const double* response, Prediction* out) noexcept nogil:
         """Turn the tree's response, which may lie in `out`, into a prediction."""
-        cdef int32_t c, best = 0
         if self.is_regression:
             if out.shares != NULL:
                 out.shares[0] = self._number(response[0])
             return
         if self.n_classes <= 2:
-            best = self.n_classes - 1 if self.n_classes < 2 else response[0] > 0.0
+            out.label = self.n_classes - 1 if self.n_classes < 2 else response[0] > 0.0
         else:
-            for c in range(1, self.n_classes):
-                if response[c] > response[best]:
-                    best = c
-        out.label = best
+            out.label = argmax(response, self.n_classes)
         if out.shares == NULL:
             return
         if self.n_classes == 1:
