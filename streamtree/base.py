@@ -118,13 +118,13 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Parameters reach the core when they may change, and refuse to when they may not."""
-        if self._core is not None and name in (params := self._get_params()):
+        if self._core is not None and name in core_parameters(type(self)):
             if name not in self._mutable_attributes:
                 raise AttributeError(
                     f"{name!r} is fixed once the model is made; "
                     f"clone({{{name!r}: ...}}) makes a new model"
                 )
-            params = {**params, name: value}
+            params = {**self.__dict__, name: value}
             if name == "max_bytes":
                 # members of a forest have bounds of their own
                 self.clone({name: value})
@@ -373,7 +373,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         return list(self._core.labels.labels)
 
     @compiled(OfLabels.learn_one)
-    def learn_one(self, x: dict[Any, Any], y: Hashable, *, w: float = 1.0) -> None:
+    def learn_one(self, x: dict[Any, Any], y: Hashable, w: float = 1.0) -> None:
         """Learn one example.
 
         Parameters
@@ -624,7 +624,7 @@ class StreamRegressor(_NumberModel, base.MiniBatchRegressor):
     """A regressor on dicts, arrays, sparse matrices and frames."""
 
     @compiled(OfNumbers.learn_one)
-    def learn_one(self, x: dict[Any, Any], y: float, *, w: float = 1.0) -> None:
+    def learn_one(self, x: dict[Any, Any], y: float, w: float = 1.0) -> None:
         """Learn one example.
 
         Parameters
@@ -763,7 +763,7 @@ class StreamMultiTargetRegressor(_NumberModel, base.MultiTargetRegressor):
         return list(self._core.targets)
 
     def learn_one(  # type: ignore[override]  # river's has **kwargs; ours names its one
-        self, x: dict[Any, Any], y: dict[Any, float], *, w: float = 1.0
+        self, x: dict[Any, Any], y: dict[Any, float], w: float = 1.0
     ) -> None:
         """Learn one example.
 
@@ -1076,6 +1076,13 @@ def parameter_names(estimator: type[StreamModel]) -> tuple[str, ...] | None:
 def is_public(estimator: type[StreamModel]) -> bool:
     """Whether a class is one of `public_estimators`."""
     return public_estimators().get(estimator.__name__) is estimator
+
+
+@functools.cache
+def core_parameters(estimator: type[StreamModel]) -> frozenset[str]:
+    """The parameters of an estimator that reach its core; a subclass elsewhere may have others."""
+    ours = next(filter(is_public, estimator.__mro__), estimator)
+    return frozenset(parameter_names(ours) or ())
 
 
 def is_itself(model: Any, kind: type[Any] | tuple[type[Any], ...]) -> bool:

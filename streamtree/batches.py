@@ -229,9 +229,6 @@ class Batch:
         self._frame = frame
         self.n_rows = len(frame)
         self.names = list(frame.columns)
-        if len(set(self.names)) != len(self.names):
-            twice = next(name for name in self.names if self.names.count(name) > 1)
-            raise ValueError(f"feature {twice!r} appears more than once among the columns")
         has_own = not OWN_NAMES.isdisjoint(map(type, self.names))
         if not self._has_nominal() and not has_own and all(
             dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()

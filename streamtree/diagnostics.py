@@ -386,7 +386,7 @@ class Recorder:
         self._recorded = np.zeros(2)
         self._next_record = model.n_nodes + 1
 
-    def learn_one(self, x: dict[Any, Any], y: Any, *, w: float = 1.0) -> None:
+    def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Predict one example, learn it, and make a record if the tree has grown enough."""
         predicted = self.model.predict_one(x)
         self.model.learn_one(x, y, w=w)

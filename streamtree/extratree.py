@@ -279,7 +279,8 @@ class ExtraTreeRegressor(_ExtraTree, StreamTreeRegressor):
         if not with_interval:
             return said
         level = check_number("confidence_level", confidence_level, above=0, below=1)
-        low, high = self.predict_quantiles_one(x, [(1 - level) / 2, (1 + level) / 2])
+        outside = max((1 - level) / 2, 2.0**-53)    # the next one to 0 that is another from 1
+        low, high = self.predict_quantiles_one(x, [outside, 1 - outside])
         return interval(min(low, said), max(high, said))
 
     def predict_quantiles_one(self, x: dict[Any, Any], levels: Sequence[float]) -> list[float]:

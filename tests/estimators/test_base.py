@@ -107,6 +107,24 @@ def test_a_bad_parameter_is_named_with_what_is_allowed(estimator, name, value, e
     assert set(BAD[estimator]) == set(estimator()._get_params())
 
 
+class WithOwn(ModelTreeClassifier):
+    def __init__(self, learning_rate=2.5, threshold=0.5):
+        super().__init__(learning_rate=learning_rate)
+        self.threshold = threshold
+
+
+def test_a_subclass_may_have_parameters_of_its_own():
+    model = WithOwn(threshold=0.4)
+    model.threshold, model.learning_rate = 0.3, 1.5
+    with pytest.raises(AttributeError, match="'leaf_model' is fixed"):
+        model.leaf_model = "majority"
+    clone = model.clone({"threshold": 0.2})
+    assert (clone.threshold, clone.learning_rate, clone.grace_period) == (0.2, 1.5, 20)
+    model.learn_one({"a": 1.0}, "x")
+    again = pickle.loads(pickle.dumps(model))
+    assert (again.threshold, again.predict_one({})) == (0.3, "x")
+
+
 ABSURD = [
     10**400, -(10**400), 10**5000, Fraction(10**400), Fraction(10**5000), np.uint64(2**64 - 1),
     np.int64(-(2**63)), True, np.True_, math.nan, math.inf, np.float32(math.inf), "1",

@@ -259,3 +259,22 @@ def test_frames_and_arrays_explain_alike():
     for x in as_dicts(X[:20]):
         assert one.contributions_one(x) == other.contributions_one(x)
         assert one.debug_one(x) == other.debug_one(x)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LOMTreeClassifier(algorithm="paper"),
+        NonGreedyTreeClassifier(algorithm="paper", objective="surrogate", depth=3),
+        SoftTreeClassifier(algorithm="paper", penalty="l1"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_of_huge_values_the_parts_are_finite_and_sum_to_the_score(model):
+    rng = np.random.default_rng(0)
+    huge = [1e155, -1e155, 0.0, 1e300, -1e307]
+    for _ in range(300):
+        x = {"a": float(rng.choice(huge)), "b": float(rng.normal())}
+        model.learn_one(x, int(x["b"] > 0))
+        for score, total, size in parts_of(model, x):
+            assert abs(score - total) <= DIGITS * size < np.inf

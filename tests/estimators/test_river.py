@@ -23,13 +23,15 @@ from river import (
     model_selection,
     multiclass,
     preprocessing,
+    rules,
     stream,
+    tree,
 )
 from support.estimators import ESTIMATORS
 from support.marks import first_quick
 from support.streams import blobs
 
-from streamtree import LOMTreeClassifier, ModelTreeClassifier
+from streamtree import LOMTreeClassifier, ModelTreeClassifier, SoftTreeRegressor
 
 
 def check_cases():
@@ -70,7 +72,9 @@ def test_defaults_and_names_are_those_of_rivers_contract(estimator):
         assert parameter.default is not parameter.empty
     learn_one = inspect.signature(estimator.learn_one).parameters
     assert list(learn_one) == ["self", "x", "y", "w"]
-    assert learn_one["w"].kind is inspect.Parameter.KEYWORD_ONLY
+    # river's pipelines give it by name, its leaves of regression trees by place
+    assert learn_one["w"].kind is inspect.Parameter.POSITIONAL_OR_KEYWORD
+    assert learn_one["w"].default == 1.0
     assert list(inspect.signature(estimator.learn_many).parameters)[:3] == ["self", "X", "y"]
     model = estimator()
     several = isinstance(model, base.MultiTargetRegressor)
@@ -231,6 +235,17 @@ def test_weights_come_in_as_rivers_forests_give_them():
             if k:
                 twice.learn_one(x, y, w=float(k))
     assert pickle.dumps(model) == pickle.dumps(twice)
+
+
+def test_leaf_models_of_rivers_regressors():
+    """Which give the weight by its place."""
+    for model in (
+        tree.HoeffdingTreeRegressor(leaf_model=SoftTreeRegressor()),
+        rules.AMRules(pred_type="model", pred_model=SoftTreeRegressor()),
+    ):
+        for x, y in datasets.synth.Friedman(seed=1).take(100):
+            model.learn_one(x, y)
+        assert model.predict_one(x) != 0.0
 
 
 def test_debug_one_and_drawings_do_not_touch_the_model():

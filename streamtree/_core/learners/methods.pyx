@@ -19,7 +19,7 @@ cdef class Holder:
 class OfLabels:
     """Of classifiers."""
 
-    def learn_one(Holder self, x, y, *, w=1.0):
+    def learn_one(Holder self, x, y, w=1.0):
         self._core.learn_dict(x, y, w)
 
     def predict_one(Holder self, x, **kwargs):
@@ -29,7 +29,7 @@ class OfLabels:
 class OfNumbers:
     """Of regressors."""
 
-    def learn_one(Holder self, x, y, *, w=1.0):
+    def learn_one(Holder self, x, y, w=1.0):
         self._core.learn_dict(x, y, w)
 
     def predict_one(Holder self, x):

@@ -22,6 +22,7 @@ cdef class Explanation:
 
 
 cdef object softmax_parts(object base, object parts, int32_t place)
+cdef object within_range(object parts)
 cdef object pushing(object parts, bint is_up)
 cdef object closed(object parts, double difference)
 cdef object columns_of(const View* x)

@@ -18,6 +18,8 @@ import numpy as np
 # Points at which the slopes of a softmax are taken. What the mean over them misses is spread over
 # the columns: of a probability less than 1e-4 at score differences of 10.
 cdef int N_POINTS = 128
+# Parts below it have sums and ratios that are finite; larger ones are brought within MOST.
+cdef double LARGE = 1e100, MOST = 1e300
 
 
 cdef class Explanation:
@@ -59,6 +61,7 @@ cdef class Explanation:
         """
         if difference == 0.0:
             return 0
+        parts = within_range(parts)
         if not parts.any():
             return self.add_bias(difference)
         parts = self.weight * closed(parts, difference)
@@ -67,8 +70,18 @@ cdef class Explanation:
         return 0
 
 
+cdef object within_range(object parts):
+    """Parts whose sums are finite: of huge ones the sizes beside each other."""
+    most = np.abs(parts).max(initial=0.0)
+    if most < LARGE:
+        return parts
+    parts = np.clip(np.nan_to_num(parts), -MOST, MOST)
+    return parts / np.abs(parts).max()
+
+
 cdef object pushing(object parts, bint is_up):
     """Of the parts of a score those that moved it up, or down, as shares; maybe none did."""
+    parts = within_range(parts)
     parts = np.maximum(parts if is_up else -parts, 0.0)
     parts /= max(parts.max(initial=0.0), 1e-300)
     return parts / max(parts.sum(), 1e-300)

@@ -692,3 +692,20 @@ def test_numbers_that_come_as_strings_are_warned_of_once():
             named.learn_one({"a": str(i / 8)}, i % 2)
     assert len(told) == 1
     assert "'a' has 1,000 categories that are numbers, such as '125.0'" in str(told[0].message)
+
+
+def test_a_refused_row_leaves_the_counts_of_labels_as_they_were():
+    """Its label is known, its column is not, and somebody turns warnings into errors."""
+    model = LOMTreeClassifier(max_bytes=2**18)
+    model.learn_one({"a": 1.0}, "x")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in range(5000):
+            before = pickle.dumps(model)
+            try:
+                model.learn_one({f"name {number}": 1.0}, "x")
+            except UserWarning:
+                break
+        else:
+            pytest.fail("nothing was warned of")
+    assert pickle.dumps(model) == before

@@ -588,6 +588,8 @@ def test_quantiles_are_ordered_and_those_of_kept_rows():
             model.predict_quantiles_one(x, bad)
     with pytest.raises(ValueError, match="confidence_level"):
         model.predict_one(x, with_interval=True, confidence_level=1.0)
+    nearly_all = model.predict_one(x, with_interval=True, confidence_level=1 - 1e-16)
+    assert nearly_all.lower <= found[0] <= found[-1] <= nearly_all.upper
 
 
 def test_growth_that_cannot_begin_is_freed():

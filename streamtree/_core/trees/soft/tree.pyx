@@ -15,7 +15,7 @@ from streamtree._core.kernels.losses cimport (
 from streamtree._core.kernels.rng cimport splitmix64
 from streamtree._core.kernels.significance cimport level_of_look, mixture_bound
 from streamtree._core.leaves.explanation cimport (
-    Explanation, closed, columns_of, pushing, softmax_parts, weighted,
+    Explanation, closed, columns_of, pushing, softmax_parts, weighted, within_range,
 )
 from streamtree._core.store.budget cimport bytes_allowed, bytes_used, may_grow, spacious
 from streamtree._core.store.links cimport ROOT
@@ -405,6 +405,7 @@ cdef class SoftTree(SoftNodes):
             parts = pushing(parts, to_left > blank_to_left)
         elif score != blank:
             parts = parts * (reach * (gate - blank_gate) / (score - blank))
+        parts = within_range(parts)
         return closed(parts, to_left - blank_to_left) if parts.any() else 0.0
 
     cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
