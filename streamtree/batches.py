@@ -449,7 +449,7 @@ class Batch:
         if is_pandas_like:
             return self._series(predicted.tolist(), of_objects=True)
         # a column of other frames has one type
-        texts = [*_distinct_texts(labels), None]
+        texts = [*distinct_texts(labels), None]
         return self._series([texts[number] for number in numbers], texts[:1])
 
     def number_output(self, numbers: NDArray[np.float64]) -> Any:
@@ -479,7 +479,7 @@ class Batch:
 
         # only pandas has column names that are not strings
         pandas_like = self._frame.implementation.is_pandas_like()
-        columns = list(names) if pandas_like else _distinct_texts(names)
+        columns = list(names) if pandas_like else distinct_texts(names)
         if pandas_like and not all(map(_is_encodable, names)):
             # of objects: pandas holds text as UTF-8
             import pandas as pd
@@ -548,7 +548,7 @@ def _is_encodable(name: Any) -> bool:
     return not isinstance(name, str) or not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-def _distinct_texts(names: list[Any]) -> list[str]:
+def distinct_texts(names: list[Any]) -> list[str]:
     """Names as strings; as representations where two are the same ("1" and 1), or no UTF-8."""
     texts = [str(name) for name in names]
     counts = Counter(texts)

@@ -40,6 +40,7 @@ from streamtree.base import (
     StreamRegressor,
     public_estimators,
 )
+from streamtree.batches import distinct_texts
 from streamtree.checkpoint import Checkpoint
 from streamtree.reading import (
     HEAD_ROWS,
@@ -107,7 +108,8 @@ class Commands(click.Group):
         except (DataError, ModelFileError, ImportError) as error:
             raise Failure(str(error)) from error
         except OSError as error:
-            raise Failure(f"{error.filename or ''}: {error.strerror or error}") from error
+            file = f"{error.filename}: " if error.filename else ""
+            raise Failure(f"{file}{error.strerror or error}") from error
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -477,13 +479,17 @@ def _table(said: Any, names: Sequence[str]) -> Any:
 
 
 def _most_likely(table: Any, labels: list[Any], y: list[Any]) -> tuple[list[Any], Any]:
-    """The labels of the largest probabilities, and the probabilities of the true ones."""
+    """The labels of the largest probabilities, and the probabilities of the true ones.
+
+    A label that waits to come again has none: 0.
+    """
     known = table.sum(axis=1) > 0.0
     best = [labels[i] for i in table.argmax(axis=1)]
     said = [label if is_known else None for label, is_known in zip(best, known, strict=True)]
     numbers = {label: i for i, label in enumerate(labels)}
-    columns = np.array([numbers[label] for label in y])
-    return said, table[np.arange(len(y)), columns][known]
+    columns = np.array([numbers.get(label, -1) for label in y])
+    shares = np.where(columns >= 0, table[np.arange(len(y)), columns], 0.0)
+    return said, shares[known]
 
 
 # ------------------------------------------------------------------------- the stream
@@ -938,7 +944,7 @@ def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int
 def known_columns(model: StreamModel) -> tuple[set[Any], set[str]]:
     """The columns that a model has learned: all, and those of which it knows only categories."""
     numbers, categories = set(), set()
-    for feature in model.snapshot()["features"]:
+    for feature in model._core.features.names:
         if hasattr(feature, "value"):
             categories.add(feature.name)
         else:
@@ -981,14 +987,14 @@ def predict(model: str, data: str, **options: Any) -> None:
 
 def _write(table: dict[Any, list[Any]], as_json: bool, with_head: bool) -> None:
     """Rows to standard output."""
-    rows = zip(*table.values(), strict=True)
+    rows, names = zip(*table.values(), strict=True), distinct_texts([*table])
     if as_json:
         for row in rows:
-            click.echo(json.dumps(dict(zip(map(str, table), row, strict=True))))
+            click.echo(json.dumps(dict(zip(names, row, strict=True))))
     else:
         out = csv.writer(sys.stdout, lineterminator="\n")
         if with_head:
-            out.writerow(table)
+            out.writerow(names)
         out.writerows(rows)
     sys.stdout.flush()
 
@@ -1091,9 +1097,11 @@ def _member(model: Any, name: str) -> Any:
     """A member of a forest: `model`, or `extra:3` where there are several trees."""
     if not _weights(model):
         raise click.UsageError(f"{type(model).__name__} is a tree: it has no members")
-    kind, _, number = name.partition(":")
-    tree = int(number) if number.isdecimal() else 0 if kind == "extra" else None
+    kind, colon, number = name.partition(":")
     try:
+        if colon and not number.isdecimal():
+            raise ValueError(f"{number!r} is no number of a tree")
+        tree = int(number) if colon else 0 if kind == "extra" else None
         return model.member(kind, tree)
     except ValueError as error:
         raise click.UsageError(f"--member {name}: {error}") from error

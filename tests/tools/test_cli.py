@@ -1,6 +1,7 @@
 """The command line, as a person uses it."""
 
 import csv
+import errno
 import gzip
 import io
 import json
@@ -175,6 +176,15 @@ def test_with_log_loss_the_answers_are_the_same(data, estimator):
     assert 0.0 < with_loss["log_loss"] < 1.0
 
 
+def test_a_label_that_waits_has_probability_0():
+    labels = pl.DataFrame({"a": [0.5] * 10, "y": [f"label {i}" for i in range(10)]})
+    labels.write_csv("data.csv")
+    labels.write_ndjson("data.jsonl")  # one row after the other
+    argv = ["--target", "y", "--log-loss", "--set", "max_bytes=300_000"]
+    (table,), (rows,) = scores("data.csv", *argv), scores("data.jsonl", *argv)
+    assert table["log_loss"] == pytest.approx(rows["log_loss"])
+
+
 def test_the_formats_give_the_same_scores(data):
     data.write_parquet("data.parquet")
     data.write_ndjson("data.jsonl")
@@ -256,6 +266,20 @@ def test_labels_that_are_dates_are_text():
     call("train", "data.parquet", "--target", "day", "-o", "model.st")
     out, _ = call("predict", "model.st", "data.parquet")
     assert out.split() == ["prediction", *days]
+
+
+def test_every_label_has_a_name_of_its_own():
+    model = ModelTreeClassifier()
+    for label in (1, "1", 1, "1"):
+        model.learn_one({"a": 1.0}, label)
+    model.save("model.st")
+    Path("data.csv").write_text("a\n1\n2\n")
+    argv = ["predict", "model.st", "data.csv", "--proba"]
+    table, lines = call(*argv)[0].splitlines(), call(*argv, "--json")[0].splitlines()
+    assert table[0] == "1,'1'"
+    for cells, line in zip(table[1:], lines, strict=True):
+        shares = map(float, cells.split(","))
+        assert json.loads(line) == dict(zip(["1", "'1'"], shares, strict=True))
 
 
 def test_importances(data):
@@ -659,6 +683,14 @@ def test_what_is_wrong_is_said(data, argv, code, expected):
     assert expected in " ".join(complaint(*argv, code=code).split())
 
 
+def test_an_error_without_a_file_names_none(data, monkeypatch):
+    def load_at(path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(cli, "load_at", load_at)
+    assert complaint("inspect", "data.csv") == "streamtree-learn: No space left on device\n"
+
+
 def test_a_value_that_no_model_takes_is_named(data):
     call("train", "data.csv", "--target", "label", "-o", "m.st")
     row = pl.int_range(pl.len())
@@ -831,5 +863,9 @@ def test_a_forest_is_trained_and_looked_into():
     assert "tree" in member
     assert "members are" in complaint("inspect", "m.st", "--member", "hedge", code=2)
     assert "from 0 to 1" in complaint("inspect", "m.st", "--member", "extra:2", code=2)
+    for name in ("extra:one", "extra:", "model:one"):
+        err = complaint("inspect", "m.st", "--member", name, code=2)
+        assert f"--member {name}: " in err
+        assert "is no number of a tree" in err
     call("train", "data.csv", "--target", "label", "-o", "t.st", "--quiet")
     assert "is a tree" in complaint("inspect", "t.st", "--member", "model", code=2)
