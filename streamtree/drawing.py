@@ -6,10 +6,17 @@ import io
 import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from streamtree.inspection import NodeView, column_text, feature_text, short, strongest
+from streamtree.inspection import (
+    NodeView,
+    column_text,
+    feature_text,
+    short,
+    strongest,
+    with_inner_nodes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +31,6 @@ _PALETTE: tuple[Colour, ...] = (
     (0.84, 0.37, 0.00), (0.34, 0.71, 0.91), (0.72, 0.68, 0.15), (0.55, 0.40, 0.75),
 )
 _GREY: Colour = (0.62, 0.62, 0.62)
-_WHITE: Colour = (1.0, 1.0, 1.0)
 # what a box is blended with white at least and at most: text in it stays readable
 _FAINTEST, _STRONGEST = 0.08, 0.75
 # in inches: of a box, a line of text, the bar of shares, and the room between boxes
@@ -115,11 +121,10 @@ class TreeDrawing:
         axes.set_xlim(-0.15, width + 0.15)
         axes.set_ylim(height + height_below, -0.15)
         axes.axis("off")
-        by_name = {box.name: box for box in self.boxes}
         for box in self.boxes:
             if box.parent:
                 _draw_edge(axes, box, places[box.parent], places[box.name])
-        for box in by_name.values():
+        for box in self.boxes:
             _draw_box(axes, box, places[box.name])
         axes.text(0.0, height + 0.2, self.note, va="center", fontsize=_FONT_SIZE, color="0.35")
         axes.legend(
@@ -312,18 +317,12 @@ def _group(
     counts: bool,
 ) -> Box:
     """The box of several branches."""
-    weight = sum(view.weight for view in branches)
-    shares: dict[Any, float] = {}
-    for view in branches:
-        for label, share in view.shares.items() if weight > 0.0 else ():
-            shares[label] = shares.get(label, 0.0) + share * view.weight / weight
-    n_below = sum(below[view.node] for view in branches)
-    view = NodeView(
-        node=branches[0].parent, parent=branches[0].parent, depth=branches[0].depth,
-        branch="others", weight=weight, shares=shares,
-        prediction=max(shares, key=shares.__getitem__) if shares else None,
-    )
-    box = _box(view, colours, weight / total if total else 0.0, n_below, counts)
+    n_below, parent = sum(below[view.node] for view in branches), branches[0].parent
+    # as an inner node has it, of which the branches are the leaves
+    inner = NodeView(parent, parent, branches[0].depth - 1, "others", test="which?")
+    mean = with_inner_nodes([inner, *(replace(view, test="") for view in branches)])[0]
+    view = replace(mean, test="")
+    box = _box(view, colours, view.weight / total if total else 0.0, n_below, counts)
     title = (f"{len(branches):,} more branches",)
     return Box(
         f"m{view.parent}", box.parent, box.edge, title, (*_said(view), *box.lines[-1 - bool(

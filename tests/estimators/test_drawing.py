@@ -76,6 +76,26 @@ def test_branches_of_a_category_share_a_box():
     assert [box.edge for box in below_root[:3]] == ["= city 0", "= city 1", "= city 2"]
 
 
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [(lambda n: n, "3.25"), (lambda n: {"a": n, "b": -n}, "a: 3.25")],
+    ids=["number", "numbers"],
+)
+def test_numbers_of_branches_that_share_a_box_have_their_mean(said, line):
+    views = with_inner_nodes([
+        NodeView(0, -1, 0, test="city", strengths={"city": 1.0}, feature="city"),
+        *(NodeView(i, 0, 1, f"= {i}", weight=w, prediction=said(float(i)))
+          for i, w in ((1, 8.0), (2, 7.0), (3, 3.0), (4, 1.0))),
+    ])
+    drawing = TreeDrawing(views, max_branches=3)
+    box = drawing.boxes[-1]
+    assert box.title == ("2 more branches",)
+    assert box.lines[0] == line
+    assert box.lines[-1] == "21 % of the examples"
+    # 3.25 of 1 to 4
+    assert box.colour == drawing.colours.of(NodeView(5, 0, 1, prediction=said(3.25)))
+
+
 def test_classes_have_colours_and_pure_nodes_strong_ones():
     views = with_inner_nodes([
         NodeView(0, -1, 0, test="a > 1", strengths={"a": 1.0}, feature="a"),
