@@ -429,7 +429,7 @@ class Reader:
 
     def _json(self, blocks: Iterator[bytes]) -> Iterator[Chunk]:
         line = 0
-        seen: set[str] = set()
+        has_names = False
         for block in blocks:
             rows: list[Any] = []
             y: dict[str, list[Any]] = {name: [] for name in self.how.targets}
@@ -439,18 +439,18 @@ class Reader:
                     continue
                 try:
                     row = json.loads(text)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise DataError(f"{self.name}, line {line} is not JSON: {error}") from None
                 if type(row) is not dict:
                     raise DataError(f"{self.name}, line {line} is no object with names and values")
                 if self._head_rows:
                     self.head.append({**row})
-                if not seen and not row.keys() >= y.keys():
+                if not has_names and not row.keys() >= y.keys():
                     self._check_names(list(row))
                 for name, cells in y.items():
                     cells.append(row.pop(name, None))
                 rows.append(self._row(row, line))
-                seen.update(row)
+                has_names = has_names or bool(row)
             if rows:
                 yield Chunk(rows, dict(y), 0)
 
@@ -571,7 +571,7 @@ class Target:
 
     def _labels(self, y: Any, series: Any, chunk: Chunk, source: str) -> list[Any]:
         kind = series.dtype
-        # a model file keeps no dates and no decimals
+        # as in a CSV; a model file keeps no times of day, durations and decimals
         becomes_text = kind.is_temporal() or kind.is_decimal()
         if self._whole and not kind.is_integer():
             # 1.0 and True are no whole numbers, either

@@ -420,6 +420,7 @@ def test_dates_are_no_numbers(tmp_path, cells, kind, how):
         (b"a,b\n1,2\n", {"drop": frozenset("z")}, "no column 'z': there are 'a', 'b'"),
         (b'{"a": 1, "b": 2}\n', {"targets": ["b", "c"]}, "no column 'c': there are 'a', 'b'"),
         (b'{"a": 1}\n{"a": \n', {}, "line 2 is not JSON"),
+        (b'{"a": 1}\n{"a": ' + b"[" * 10_000, {}, "line 2 is not JSON"),
         (b'{"a": 1}\n[1]\n', {}, "line 2 is no object"),
         (b'{"a": {"b": 1}}\n', {}, "'a' is dict"),
         (b'{"a": 1}\n', {"targets": ["b"]}, "no column 'b'"),
