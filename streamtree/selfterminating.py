@@ -146,6 +146,45 @@ class _SelfTerminatingTree(StreamTree):
             })
         return nodes
 
+    def grow(self, X: Any, y: Any, w: Any = None) -> None:
+        """Grow the tree from a whole data set at once, level by level, as the source does.
+
+        The result depends on the penalty alone: every node sees all of its examples before it is
+        split, and there is no term for chance. Numbers are still binned. Learning may go on from
+        there.
+
+        Parameters
+        ----------
+        X
+            As in `learn_many`, or a list of dicts.
+        y
+            n_rows labels or numbers.
+        w
+            n_rows weights above 0 or one for all; None for 1.
+
+        Raises
+        ------
+        RuntimeError
+            If the model has learned before.
+        KeyboardInterrupt, or what else a signal handler raises
+            Within milliseconds; the model is then as it was.
+        ValueError, TypeError
+            As in `learn_many`.
+
+        """
+        batch = None if isinstance(X, (list, tuple)) else self._batch(X)
+        n_rows = len(X) if batch is None else batch.n_rows
+        targets, weights = self._targets_to_grow(y, n_rows), weight_array(w, n_rows)
+        if weights is None:
+            weights = np.ones(n_rows)
+        if not weights.all():
+            raise ValueError("w must be above 0 for grow(): leave such rows out")
+        if batch is None:
+            rows: tuple[Any, ...] = (list(X), None, None)
+        else:
+            rows = (batch.rows(), batch.names, batch.first_rows(weights))
+        self._core.grow(*rows, targets, weights, self._tree_maker())
+
     def _views(self) -> list[inspection.NodeView]:
         weights = self._outline()["tree"]["nodes"]["weight"].tolist()
         views: list[inspection.NodeView] = []
@@ -181,19 +220,9 @@ class _SelfTerminatingTree(StreamTree):
     def _counts(self, counts: list[float]) -> Any:
         """The counts of a node, by label or by what they are."""
 
-    def _grow(self, X: Any, w: Any, targets_of: Any) -> None:
-        batch = None if isinstance(X, (list, tuple)) else self._batch(X)
-        n_rows = len(X) if batch is None else batch.n_rows
-        targets, weights = targets_of(n_rows), weight_array(w, n_rows)
-        if weights is None:
-            weights = np.ones(n_rows)
-        if not weights.all():
-            raise ValueError("w must be above 0 for grow(): leave such rows out")
-        if batch is None:
-            rows: tuple[Any, ...] = (list(X), None, None)
-        else:
-            rows = (batch.rows(), batch.names, batch.first_rows(weights))
-        self._core.grow(*rows, targets, weights, self._tree_maker())
+    @abc.abstractmethod
+    def _targets_to_grow(self, y: Any, n_rows: int) -> Any:
+        """The targets of `grow`, checked."""
 
 
 class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
@@ -318,39 +347,10 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         yield {}
         yield {"leaf_model": "majority", "delta": None, "regularization": 1e-3, "max_bins": 8}
 
-    def grow(self, X: Any, y: Any, w: Any = None) -> None:
-        """Grow the tree from a whole data set at once, level by level, as the source does.
-
-        The result depends on the penalty alone: every node sees all of its examples before it is
-        split, and there is no term for chance. Numbers are still binned. Learning may go on from
-        there.
-
-        Parameters
-        ----------
-        X
-            As in `learn_many`, or a list of dicts.
-        y
-            n_rows labels.
-        w
-            n_rows weights above 0 or one for all; None for 1.
-
-        Raises
-        ------
-        RuntimeError
-            If the model has learned before.
-        KeyboardInterrupt, or what else a signal handler raises
-            Within milliseconds; the model is then as it was.
-        ValueError, TypeError
-            As in `learn_many`.
-
-        """
-
-        def labels(n_rows: int) -> list[Any]:
-            found = label_list(y, n_rows)
-            self._core.labels.normalize(found)
-            return found
-
-        self._grow(X, w, labels)
+    def _targets_to_grow(self, y: Any, n_rows: int) -> list[Any]:
+        labels = label_list(y, n_rows)
+        self._core.labels.normalize(labels)
+        return labels
 
     def _bias(self, values: list[float]) -> Any:
         if self.loss != "log":
@@ -514,33 +514,8 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         yield {}
         yield {"penalty": "linf", "delta": None, "regularization": 1e-3, "max_bins": 8}
 
-    def grow(self, X: Any, y: Any, w: Any = None) -> None:
-        """Grow the tree from a whole data set at once, level by level, as the source does.
-
-        The result depends on the penalty alone: every node sees all of its examples before it is
-        split, and there is no term for chance. Numbers are still binned. Learning may go on from
-        there.
-
-        Parameters
-        ----------
-        X
-            As in `learn_many`, or a list of dicts.
-        y
-            n_rows numbers.
-        w
-            n_rows weights above 0 or one for all; None for 1.
-
-        Raises
-        ------
-        RuntimeError
-            If the model has learned before.
-        KeyboardInterrupt, or what else a signal handler raises
-            Within milliseconds; the model is then as it was.
-        ValueError, TypeError
-            As in `learn_many`.
-
-        """
-        self._grow(X, w, lambda n_rows: target_array(y, n_rows))
+    def _targets_to_grow(self, y: Any, n_rows: int) -> Any:
+        return target_array(y, n_rows)
 
     def _counts(self, counts: list[float]) -> Any:
         weight, total, squares = counts
