@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,19 +15,14 @@ from streamtree import modelfile
 from streamtree.base import StreamModel, interned, of_ours, parameter_names, public_estimators
 from streamtree.modelfile import ModelFileError, Template
 
-__all__ = ["ModelFileError", "from_bytes", "from_bytes_at", "load", "load_at", "save", "to_bytes"]
+__all__ = ["ModelFileError", "from_bytes", "from_bytes_at", "load", "load_at", "to_bytes"]
 
 # in all that one file may ask for by its parameters alone
 MOST_TREES = 10_000
 
 
-def save(model: StreamModel, path: str | os.PathLike[str]) -> None:
-    """Write a model to a file; the same as `model.save(path)`."""
-    of_ours(model).save(path)
-
-
 def load(path: str | os.PathLike[str]) -> Any:
-    """The model that `save` wrote to a file.
+    """The model that its method `save` wrote to a file.
 
     It goes on as if it had never stopped: the same examples then give the same bytes. Loading runs
     no code from the file, which may come from anyone.
@@ -90,7 +86,7 @@ def to_bytes(model: StreamModel, *, position: int | None = None, key: bytes = b"
     model
         An estimator.
     position
-        As in `save`.
+        As in the model's `save`.
     key
         A secret of up to 64 bytes: whoever has it may read the bytes without checking the state
         (which is most of the time of `from_bytes`), for nobody else can have made them.
@@ -98,7 +94,7 @@ def to_bytes(model: StreamModel, *, position: int | None = None, key: bytes = b"
     Raises
     ------
     TypeError
-        As `save` does.
+        As the model's `save` does.
 
     Examples
     --------
@@ -158,26 +154,31 @@ def _checked_estimator(name: str, parameters: dict[str, Any]) -> type[StreamMode
     return estimator
 
 
-def _n_trees(value: Any) -> int:
+def _nested(value: Any) -> Iterator[dict[str, Any]]:
+    """The parameters of an estimator, and of all estimators in them."""
+    if isinstance(value, Template):
+        value = value.parameters
+    if isinstance(value, dict):
+        yield value
+        value = tuple(value.values())
+    if type(value) is tuple:
+        for part in value:
+            yield from _nested(part)
+
+
+def _n_trees(parameters: dict[str, Any]) -> int:
     """How many trees the estimators in parameters would make."""
-    if isinstance(value, Template):
-        return 1 + _n_trees(value.parameters)
-    if isinstance(value, dict):
-        n_trees = value.get("n_trees")
-        return sum(map(_n_trees, value.values())) + (n_trees if type(n_trees) is int else 0)
-    return sum(map(_n_trees, value)) if type(value) is tuple else 0
+    found = list(_nested(parameters))
+    return len(found) - 1 + sum(n for each in found if type(n := each.get("n_trees")) is int)
 
 
-def _n_first_nodes(value: Any) -> int:
+def _n_first_nodes(parameters: dict[str, Any]) -> int:
     """How many nodes the trees of estimators in parameters begin with, where they begin full."""
-    if isinstance(value, Template):
-        return _n_first_nodes(value.parameters)
-    if isinstance(value, dict):
-        n, depth = sum(map(_n_first_nodes, value.values())), value.get("depth")
-        if value.get("start") == "zeros" and isinstance(depth, int) and 0 < depth < 64:
-            n += 2 << depth
-        return n
-    return sum(map(_n_first_nodes, value)) if type(value) is tuple else 0
+    return sum(
+        2 << depth for each in _nested(parameters)
+        if each.get("start") == "zeros"
+        and isinstance(depth := each.get("depth"), int) and 0 < depth < 64
+    )
 
 
 def _n_nodes(state: Any) -> int:
