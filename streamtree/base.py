@@ -1169,17 +1169,21 @@ def check_max_bytes(value: Any) -> int | None:
     return int(value)
 
 
-def check_names(name: str, value: Any) -> tuple[Hashable, ...] | None:
+def check_nominal(value: Any) -> tuple[Hashable, ...] | None:
     """The names of some columns, None for those of none."""
     if value is None:
         return None
     if not isinstance(value, (list, tuple)):
-        raise TypeError(f"{name} must be a list of names, got {type(value).__name__}")
+        raise TypeError(
+            f"nominal_attributes must be a list of names, got {type(value).__name__}"
+        )
     for column in value:
         try:
             hash(column)
         except TypeError:
-            raise TypeError(f"{name}: {column!r} is not hashable, so it is no name") from None
+            raise TypeError(
+                f"nominal_attributes: {column!r} is not hashable, so it is no name"
+            ) from None
     return cast(tuple[Hashable, ...], interned(tuple(value))) or None
 
 

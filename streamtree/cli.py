@@ -615,7 +615,7 @@ class Run:
                 return
 
     def _start(self) -> None:
-        task = self.target.task or "classification"
+        task: Any = self.target.task  # told by the first chunk
         score: Callable[[], Any] = ClassScore if task == "classification" else NumberScore
         if isinstance(self.target, Targets):
             score = functools.partial(TargetsScore, self.target.name)

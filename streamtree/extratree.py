@@ -18,7 +18,7 @@ from streamtree.base import (
     StreamTreeClassifier,
     StreamTreeRegressor,
     check_integer,
-    check_names,
+    check_nominal,
     check_number,
     check_seed,
     interval,
@@ -50,7 +50,7 @@ class _ExtraTree(StreamTree):
         self.shrinkage = shrinkage
         self.max_bytes = max_bytes
         self.seed = seed
-        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
+        self.nominal_attributes = check_nominal(nominal_attributes)
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from streamtree.base import (
     StreamModel,
     StreamRegressor,
     check_integer,
-    check_names,
+    check_nominal,
     check_seed,
     interned,
     is_itself,
@@ -96,7 +96,7 @@ class _Forest(StreamModel):
         self.window = window
         self.max_bytes = max_bytes
         self.seed = seed
-        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
+        self.nominal_attributes = check_nominal(nominal_attributes)
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
         return {}

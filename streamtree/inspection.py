@@ -26,6 +26,8 @@ KNOT_RANGE = 3.5
 _MOST_ASKED = 2 * 10**7
 # leaves of which a drawing tells what their models use
 _MOST_USING = 64
+# features or categories that a test or a leaf names
+_MOST_NAMED = 3
 # shows first so many contributions of a row, and sums up the others
 _MOST_SHOWN = 12
 
@@ -154,19 +156,19 @@ def _numbers(prediction: Any) -> dict[Any, float]:
     return {_NUMBER: prediction} if isinstance(prediction, float) else {}
 
 
-def linear_test(strengths: Mapping[Any, float], offset: float, most: int = 3) -> str:
+def linear_test(strengths: Mapping[Any, float], offset: float) -> str:
     """A linear test in words, with the strongest few of its features."""
-    first = heapq.nlargest(most, strengths.items(), key=lambda item: abs(item[1]))
+    first = heapq.nlargest(_MOST_NAMED, strengths.items(), key=lambda item: abs(item[1]))
     terms = [f"{weight:+.3g} ({column_text(column)})" for column, weight in first if weight != 0.0]
     n_others = sum(weight != 0.0 for weight in strengths.values()) - len(terms)
     rest = [f"and {n_others} more"] if n_others else []
     return " ".join([*terms, *rest, f"{offset:+.3g}"])
 
 
-def set_test(feature: Any, values: Sequence[str], most: int = 3) -> str:
+def set_test(feature: Any, values: Sequence[str]) -> str:
     """A test for a set of categories in words, with the first few of them."""
-    n_others = len(values) - most
-    shown = [*values[:most], *([f"{n_others} more"] if n_others > 0 else [])]
+    n_others = len(values) - _MOST_NAMED
+    shown = [*values[:_MOST_NAMED], *([f"{n_others} more"] if n_others > 0 else [])]
     return f"{feature_text(feature)} in {{{', '.join(shown)}}}"
 
 
@@ -324,7 +326,6 @@ def with_uses(
     state: Mapping[str, Any],
     measure_moves: Any,
     max_depth: int | None,
-    most: int = 3,
 ) -> list[NodeView]:
     """Tell of the heaviest leaves, down to a depth, which features their models use most."""
     asked = probes(state)
@@ -339,7 +340,7 @@ def with_uses(
         totals: dict[Any, float] = {}
         for (feature, _, weight), move in zip(asked, column, strict=True):
             _add(totals, feature, weight * move)
-        uses[leaf.node] = [feature for feature, _ in strongest(totals)[:most]]
+        uses[leaf.node] = [feature for feature, _ in strongest(totals)[:_MOST_NAMED]]
     return [replace(view, uses=uses.get(view.node, ())) for view in views]
 
 

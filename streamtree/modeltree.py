@@ -13,7 +13,7 @@ from streamtree.base import (
     DEFAULT_BYTES,
     StreamTreeClassifier,
     check_choice,
-    check_names,
+    check_nominal,
     check_number,
     check_seed,
 )
@@ -118,7 +118,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
         self.delta = delta
         self.max_bytes = max_bytes
         self.seed = seed
-        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
+        self.nominal_attributes = check_nominal(nominal_attributes)
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from streamtree.base import (
     check_choice,
     check_integer,
     check_max_bytes,
-    check_names,
+    check_nominal,
     check_number,
 )
 
@@ -74,7 +74,7 @@ class _NonGreedyTree(StreamTree):
         self.hold = hold
         self.algorithm = algorithm
         self.max_bytes = max_bytes
-        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
+        self.nominal_attributes = check_nominal(nominal_attributes)
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:

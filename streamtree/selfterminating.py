@@ -25,7 +25,7 @@ from streamtree.base import (
     StreamTreeRegressor,
     check_choice,
     check_integer,
-    check_names,
+    check_nominal,
     check_number,
 )
 from streamtree.batches import label_list, target_array, weight_array
@@ -334,7 +334,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         self.grace_period = grace_period
         self.max_bins = max_bins
         self.max_bytes = max_bytes
-        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
+        self.nominal_attributes = check_nominal(nominal_attributes)
         self._core = self._new_core()
 
     def _tree_maker(self) -> Callable[[], PredictionTree]:
@@ -498,7 +498,7 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         self.grace_period = grace_period
         self.max_bins = max_bins
         self.max_bytes = max_bytes
-        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
+        self.nominal_attributes = check_nominal(nominal_attributes)
         self._core = self._new_core()
 
     @property

@@ -17,7 +17,7 @@ from streamtree.base import (
     StreamTreeRegressor,
     check_choice,
     check_integer,
-    check_names,
+    check_nominal,
     check_number,
     check_seed,
 )
@@ -68,7 +68,7 @@ class _SoftTree(StreamTree):
         self.algorithm = algorithm
         self.max_bytes = max_bytes
         self.seed = seed
-        self.nominal_attributes = check_names("nominal_attributes", nominal_attributes)
+        self.nominal_attributes = check_nominal(nominal_attributes)
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
