@@ -224,11 +224,12 @@ def with_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[Any], Any
 
 
 def reading_of(
-    options: Mapping[str, Any], learned_nominal: Iterable[str] = (), notes: Notes | None = None
+    options: Mapping[str, Any], model: StreamModel | None = None, notes: Notes | None = None
 ) -> Reading:
     """How to read, by the options of a command; what they leave open as a model learned it."""
     header = options["header"]
     notes = notes or Notes()
+    numbers, categories = (set(), set()) if model is None else known_columns(model)
     return Reading(
         format=options["format_"],
         delimiter=options["delimiter"],
@@ -236,7 +237,8 @@ def reading_of(
         targets=options.get("targets", ()),
         drop=frozenset(options["drop"]),
         nominal=frozenset(options["nominal"]),
-        learned_nominal=frozenset(learned_nominal),
+        learned_nominal=frozenset(categories - numbers),
+        learned_numbers=frozenset(numbers - categories),
         dates=options["dates"],
         learned_dates=notes.dates,
         missing=frozenset(options["missing"] or notes.missing),
@@ -698,7 +700,7 @@ def _target_of(options: Mapping[str, Any]) -> Target | Targets:
         if name in names[:i]:
             raise click.UsageError(f"the target {name!r} is named twice")
     if len(names) == 1:
-        return Target(names[0], options["task"], names[0] in options["nominal"])
+        return Target(names[0], options["task"], str if names[0] in options["nominal"] else None)
     if options["task"] == "classification" or {*names} & {*options["nominal"]}:
         raise click.UsageError("several targets must be numbers")
     return Targets(names)
@@ -819,12 +821,10 @@ def train(data: str, output: str, **options: Any) -> None:
     _check_output(output, data)
     checkpoint = Checkpoint(output, seconds=options["every"])
     saved, position, notes = None, 0, Notes()
-    nominal: set[str] = set()
     if options["resume"] and checkpoint.path.exists():
         saved, position, notes = _saved(checkpoint, options)
-        nominal = known_columns(saved)[1]
         target = _target_as_learned(saved, target)
-    reader = Reader(data, reading_of(options, nominal, notes))
+    reader = Reader(data, reading_of(options, saved, notes))
 
     def make(task: str) -> dict[str, Any]:
         if saved is not None:
@@ -900,20 +900,16 @@ def _target_as_learned(model: StreamModel, target: Target | Targets) -> Target |
     if isinstance(target, Targets) != (task == Targets.task):
         raise click.UsageError(f"the model in the file predicts {task}")
     for name in target.name if isinstance(target, Targets) else [target.name]:
-        if name in known_columns(model)[0]:
+        if name in set().union(*known_columns(model)):
             raise click.UsageError(
                 f"--target: {name!r} is a feature of the model in the file, which predicts another"
             )
     if isinstance(target, Targets):
         return target
-    labels = model.labels if task == "classification" else []
-    texts = any(isinstance(label, str) for label in labels)
-    whole = bool(labels) and all(_is_whole(label) for label in labels)
-    return Target(target.name, task, texts, whole)
-
-
-def _is_whole(label: Any) -> bool:
-    return isinstance(label, (int, np.integer)) and not isinstance(label, bool)
+    kinds = {type(label) for label in model.labels} if task == "classification" else set()
+    # where some are text all are read as text
+    kind = str if str in kinds else kinds.pop() if len(kinds) == 1 else None
+    return Target(target.name, task, kind)
 
 
 def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int, Notes]:
@@ -941,15 +937,15 @@ def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int
     return saved, position, Notes.of_file(notes, str(checkpoint.path))
 
 
-def known_columns(model: StreamModel) -> tuple[set[Any], set[str]]:
-    """The columns that a model has learned: all, and those of which it knows only categories."""
+def known_columns(model: StreamModel) -> tuple[set[Any], set[Any]]:
+    """The columns of which a model has learned numbers, and those of which it knows categories."""
     numbers, categories = set(), set()
     for feature in model._core.features.names:
         if hasattr(feature, "value"):
             categories.add(feature.name)
         else:
             numbers.add(feature)
-    return numbers | categories, categories - numbers
+    return numbers, categories
 
 
 # ---------------------------------------------------------------------------- predict
@@ -966,8 +962,8 @@ def predict(model: str, data: str, **options: Any) -> None:
     loaded, _, notes = load_at(model)
     if options["proba"] and not isinstance(loaded, StreamClassifier):
         raise click.UsageError(f"{type(loaded).__name__} predicts numbers: it has no probabilities")
-    known, nominal = known_columns(loaded)
-    reader = Reader(data, reading_of(options, nominal, Notes.of_file(notes, model)))
+    known = set().union(*known_columns(loaded))
+    reader = Reader(data, reading_of(options, loaded, Notes.of_file(notes, model)))
     left = options["rows"]
     with Interrupts() as interrupts:
         for chunk in interrupts.chunks(reader):

@@ -77,6 +77,8 @@ class Reading:
         Columns with dates and times, with their format as in `strptime`.
     learned_nominal, learned_dates
         Further ones of these, which need not be there: those that a model knows as such.
+    learned_numbers
+        Columns that a model knows as numbers alone: there true and false are 1 and 0.
     missing
         Cells that stand for a missing value, besides the empty one.
 
@@ -89,6 +91,7 @@ class Reading:
     drop: frozenset[str] = frozenset()
     nominal: frozenset[str] = frozenset()
     learned_nominal: frozenset[str] = frozenset()
+    learned_numbers: frozenset[str] = frozenset()
     dates: dict[str, str] = field(default_factory=dict)
     learned_dates: dict[str, str] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
@@ -375,6 +378,8 @@ class Reader:
                     cells[name] = numbers
                 else:
                     text = _text(column, how.missing)
+                    if name in how.learned_numbers:
+                        text = text.str.replace("(?i)^true$", "1").str.replace("(?i)^false$", "0")
                     _split(name, text, separator, cells, mixed)
             elif name in self._nominal:
                 if column.dtype.is_numeric() or column.dtype == pl.Boolean:
@@ -448,7 +453,13 @@ class Reader:
                 if not has_names and not row.keys() >= y.keys():
                     self._check_names(list(row))
                 for name, cells in y.items():
-                    cells.append(row.pop(name, None))
+                    cell = row.pop(name, None)
+                    if isinstance(cell, (dict, list)):
+                        raise DataError(
+                            f"{self.name}, line {line}: the target {name!r} is "
+                            f"{type(cell).__name__}, no number or text"
+                        )
+                    cells.append(cell)
                 rows.append(self._row(row, line))
                 has_names = has_names or bool(row)
             if rows:
@@ -490,6 +501,15 @@ class Reader:
 
 # ---------------------------------------------------------------------------- target
 
+TRUTHS = {"true": True, "false": False}
+# what text is read as after labels of another type: how they are called, and how it is read
+KINDS_OF_TEXT: dict[Any, tuple[str, Callable[[Any], Any]]] = {
+    bool: ("true and false", lambda text: text.str.to_lowercase().replace_strict(
+        TRUTHS, default=None, return_dtype=pl.Boolean
+    )),
+    float: ("numbers", lambda text: text.cast(pl.Float64, strict=False)),
+}
+
 
 class Target:
     """The column to predict, as labels or as numbers.
@@ -501,23 +521,20 @@ class Target:
     task
         `"classification"`, `"regression"`, or None to tell from the first chunk: text, and a few
         different whole numbers, are classes.
-    nominal
-        Whether whole numbers are to be taken as text.
-    whole
-        Whether all labels before these were whole numbers.
+    kind
+        What all labels are, or were before these: `str` (so whole numbers are text, too), `int`,
+        `bool` or `float`; None to tell from the first chunk.
 
     """
 
-    def __init__(
-        self, name: str, task: str | None = None, nominal: bool = False, whole: bool = False
-    ) -> None:
+    def __init__(self, name: str, task: str | None = None, kind: type | None = None) -> None:
         self.name = name
         self.task = task
-        self._whole: bool | None = False if nominal else whole or None
-        self._way_out = f"; --nominal {name} takes all as text, --task regression as numbers"
-        if whole:
-            self._way_out = ""
-        if nominal:
+        self._kind = kind
+        self._way_out = ""
+        if kind is None:
+            self._way_out = f"; --nominal {name} takes all as text, --task regression as numbers"
+        if kind is str:
             self.task = task or "classification"
 
     def read(self, chunk: Chunk, source: str) -> Any:
@@ -570,29 +587,40 @@ class Target:
         )
 
     def _labels(self, y: Any, series: Any, chunk: Chunk, source: str) -> list[Any]:
-        kind = series.dtype
+        dtype = series.dtype
         # as in a CSV; a model file keeps no times of day, durations and decimals
-        becomes_text = kind.is_temporal() or kind.is_decimal()
-        if self._whole and not kind.is_integer():
+        becomes_text = dtype.is_temporal() or dtype.is_decimal()
+        if dtype == pl.String and self._kind in KINDS_OF_TEXT:
+            name, read = KINDS_OF_TEXT[self._kind]
+            found = read(series)
+            return self._all_read(series, found, found.is_not_null(), chunk, source, name)
+        if self._kind is int and not dtype.is_integer():
             # 1.0 and True are no whole numbers, either
             series = series.cast(pl.String)
-        elif kind != pl.String or (isinstance(y, list) and not self._whole):
+        elif dtype != pl.String or (isinstance(y, list) and self._kind is not int):
             labels = y if isinstance(y, list) else series.to_list()
-            return list(map(str, labels)) if self._whole is False or becomes_text else labels
+            return list(map(str, labels)) if self._kind is str or becomes_text else labels
         whole = series.cast(pl.Int64, strict=False)
         # 007 and 7 are different labels
         same = (whole.cast(pl.String) == series).fill_null(False)
-        if self._whole is None:
-            self._whole = bool(same.all())
-        if not self._whole:
+        if self._kind is None:
+            self._kind = int if same.all() else str
+        if self._kind is str:
             return list(series.to_list())
-        if not same.all():
-            row = int((~same).arg_max() or 0)
+        return self._all_read(series, whole, same, chunk, source, "whole numbers")
+
+    def _all_read(
+        self, series: Any, found: Any, is_read: Any, chunk: Chunk, source: str, what: str
+    ) -> list[Any]:
+        """What was found in all cells of text; DataError for the first one that is something else.
+        """
+        if not is_read.all():
+            row = int((~is_read).arg_max() or 0)
             raise DataError(
                 f"{source}, row {chunk.start + row + 1}: the target {self.name!r} is "
-                f"{series[row]!r}, after whole numbers{self._way_out}"
+                f"{series[row]!r}, after {what}{self._way_out}"
             )
-        return list(whole.to_list())
+        return list(found.to_list())
 
 
 class Targets:

@@ -169,7 +169,8 @@ def _nested(value: Any) -> Iterator[dict[str, Any]]:
 def _n_trees(parameters: dict[str, Any]) -> int:
     """How many trees the estimators in parameters would make."""
     found = list(_nested(parameters))
-    return len(found) - 1 + sum(n for each in found if type(n := each.get("n_trees")) is int)
+    numbers = [each.get("n_trees") for each in found]
+    return len(found) - 1 + sum(n for n in numbers if type(n) is int and n > 0)
 
 
 def _n_first_nodes(parameters: dict[str, Any]) -> int:

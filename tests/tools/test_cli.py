@@ -397,6 +397,30 @@ def test_rows_that_are_skipped_are_told_of(data):
     assert learned(*argv, "--quiet") == (0, "")
 
 
+@pytest.mark.parametrize(("kind", "what"), [(bool, "true and false"), (float, "numbers")])
+def test_labels_that_were_no_text_are_none_in_a_csv(kind, what):
+    frame = pl.DataFrame({"a": np.arange(60) % 7, "label": (np.arange(60) % 7 > 3).astype(kind)})
+    frame.write_parquet("data.parquet")
+    frame.write_csv("again.csv")
+    call("train", "data.parquet", "--target", "label", "-o", "m.st")
+    assert learned("again.csv")[0] == 60
+    assert [type(label) for label in streamtree.load("m.st").labels] == [kind, kind]
+    Path("other.csv").write_text("a,label\n1,maybe\n")
+    err = complaint("train", "other.csv", "--target", "label", "-o", "m.st", "--resume")
+    assert f"row 1: the target 'label' is 'maybe', after {what}\n" in err
+
+
+def test_a_column_that_was_true_and_false_is_so_in_a_csv():
+    flag = np.random.default_rng(0).integers(2, size=200).astype(bool)
+    frame = pl.DataFrame({"flag": flag, "label": np.where(flag, "p", "q")})
+    frame.write_parquet("data.parquet")
+    frame.write_csv("data.csv")
+    call("train", "data.parquet", "--target", "label", "-o", "m.st")
+    out, err = call("predict", "m.st", "data.csv")
+    assert (out, err) == call("predict", "m.st", "data.parquet")
+    assert set(out.split()[1:]) == {"p", "q"}
+
+
 def test_labels_that_were_whole_numbers_stay_so():
     Path("data.csv").write_text("a,label\n" + "1,0\n2,1\n" * 20)
     call("train", "data.csv", "--target", "label", "-o", "m.st")

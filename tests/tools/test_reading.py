@@ -53,8 +53,8 @@ def rows_of(source, **how):
     return [present(row) for chunk in Reader(str(source), Reading(**how)) for row in chunk.dicts()]
 
 
-def labels_of(source, task=None, nominal=False, **how):
-    target = Target("y", task, nominal)
+def labels_of(source, task=None, kind=None, **how):
+    target = Target("y", task, kind)
     chunks = Reader(str(source), Reading(targets=["y"], **how))
     return [label for chunk in chunks for label in list(target.read(chunk, "file"))]
 
@@ -311,7 +311,7 @@ def test_the_task_is_told_from_the_target(tmp_path, cells, task, expected):
     target = Target("y")
     target.read(next(iter(Reader(str(path), Reading(targets=["y"])))), "file")
     assert target.task == task
-    assert labels_of(path, task="classification", nominal=True) == cells
+    assert labels_of(path, task="classification", kind=str) == cells
 
 
 @pytest.mark.parametrize("row", [3, 999, 1001, 2500])
@@ -460,7 +460,7 @@ def test_labels_stay_of_one_kind(tmp_path, monkeypatch):
     )
     with pytest.raises(DataError, match=expected):
         labels_of(tmp_path / "data.csv")
-    assert labels_of(tmp_path / "data.csv", nominal=True) == ["0", "1", "b"]
+    assert labels_of(tmp_path / "data.csv", kind=str) == ["0", "1", "b"]
 
 
 def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
