@@ -1,54 +1,16 @@
 """Memory that runs out at any of the model's own requests: the model stays whole and goes on."""
 
-import ctypes
-import os
 import random
-import subprocess
-import sys
-import tempfile
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from river import base
+from support.shortage import failing, run_short
 
 from attack.checks import Broken, check_answers, check_state, estimators
 
-# malloc and the like, of which the n-th request out of the compiled modules fails
-SOURCE = r"""
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
-
-extern void *__libc_malloc(size_t);
-extern void *__libc_calloc(size_t, size_t);
-extern void *__libc_realloc(void *, size_t);
-static __thread long before = -1;
-
-void fail_after(long requests) { before = requests; }
-
-static int fails(void *caller)
-{
-    Dl_info module;
-    long left = before;
-    if (left < 0)
-        return 0;
-    before = -1;                        /* what dladdr asks for */
-    if (!dladdr(caller, &module) || !strstr(module.dli_fname, "streamtree/_core"))
-        before = left;
-    else
-        before = left - 1;              /* at -1 nothing fails any more */
-    return before < left && left == 0;
-}
-
-#define CALLER __builtin_return_address(0)
-void *malloc(size_t n) { return fails(CALLER) ? NULL : __libc_malloc(n); }
-void *calloc(size_t n, size_t size) { return fails(CALLER) ? NULL : __libc_calloc(n, size); }
-void *realloc(void *p, size_t n) { return fails(CALLER) ? NULL : __libc_realloc(p, n); }
-"""
 CALLS = 150
 
 
@@ -120,11 +82,9 @@ def attack(estimator, seed, fail_after):
 
 def run(n, seed=0, only=None):
     """n streams of every estimator, in a process whose allocator is ours."""
-    try:
-        fail_after = ctypes.PyDLL(None).fail_after
-    except AttributeError:
+    fail_after = failing()
+    if fail_after is None:
         return _run_again(n, seed, only)
-    fail_after.argtypes = [ctypes.c_long]
     count = streams = 0
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
@@ -141,15 +101,7 @@ def run(n, seed=0, only=None):
 
 def _run_again(n, seed, only):
     """The same in another process."""
-    with tempfile.TemporaryDirectory() as folder:
-        source, library = Path(folder) / "shortage.c", Path(folder) / "shortage.so"
-        source.write_text(SOURCE)
-        subprocess.run(["cc", "-O1", "-shared", "-fPIC", source, "-o", library], check=True)
-        code = f"import attack.shortage as it; print(it.run({n}, {seed}, {only!r}))"
-        done = subprocess.run(
-            [sys.executable, "-c", code], env={**os.environ, "LD_PRELOAD": str(library)},
-            cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False,
-        )
+    done = run_short(f"import attack.shortage as it; print(it.run({n}, {seed}, {only!r}))")
     if done.returncode:
         raise Broken(f"exit {done.returncode}\n{done.stdout}\n{done.stderr}")
     return done.stdout.strip()

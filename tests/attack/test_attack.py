@@ -1,13 +1,12 @@
 """A few of every attack in the suite; all of them with `pytest -m attack`."""
 
-import platform
 import re
-import shutil
 
 import pytest
 from support.estimators import NAMES
 from support.isolated import run_isolated
 from support.marks import first_quick
+from support.shortage import can_run_short
 
 QUICK = {
     "streams": 5, "malformed": 150, "files": 80, "kills": 11, "interrupts": 11, "crowds": 3,
@@ -22,7 +21,7 @@ FOUND = [("streams", 91015, "LOMTreeClassifier")]
 
 
 def attacked(name, n, seed, only=None, timeout=120):
-    if name == "shortage" and not (shutil.which("cc") and platform.libc_ver()[0] == "glibc"):
+    if name == "shortage" and not can_run_short():
         pytest.skip("the allocator is replaced by C, and of glibc only")
     code = f"import attack.{name}; print(attack.{name}.run({n}, {seed}, {only!r}))"
     return run_isolated(code, timeout=timeout)

@@ -41,7 +41,7 @@ from streamtree._core.store.budget cimport (
     bytes_allowed, bytes_used, counted, counted_room, give_back, has_room, may_grow, shrunk,
     spacious,
 )
-from streamtree._core.store.links cimport ROOT, TreeLinks
+from streamtree._core.store.links cimport ROOT, Link, TreeLinks
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport (
@@ -315,7 +315,8 @@ cdef class LabelTree(Tree):
         self.label_bytes = LABEL_BYTES
         self.mean_norm = 1.0
         self.says = [Say(GROUPS_SAY, 0.0), Say(COUNTS_SAY, 0.0)]
-        self._clear_groups()
+        self.links = TreeLinks()
+        self._reserve(1)
         self._set(**settings)
 
     def _set(self, *, Py_ssize_t max_splits, double swap_resistance, int32_t beam,
@@ -332,7 +333,8 @@ cdef class LabelTree(Tree):
             self.whole.configure(**whole)
 
     def __dealloc__(self):
-        self._free_nodes()
+        self._empty_nodes()
+        give_back(self.nodes)
         give_back(self.records)
         give_back(self.sums)
 
@@ -371,23 +373,25 @@ cdef class LabelTree(Tree):
         self.sums = <float*> counted_room(self.sums, &self.n_sums, n, SKETCH * sizeof(float))
         return 0
 
-    cdef void _free_nodes(self) noexcept nogil:
+    cdef void _empty_nodes(self) noexcept nogil:
+        """Give back what nodes hold."""
         cdef int32_t node
         for node in range(self.capacity):
             free_model(&self.nodes[node].test)
             free_model(&self.nodes[node].model)
             give_back(self.nodes[node].labels)
-        give_back(self.nodes)
-        self.nodes = NULL
-        self.capacity = 0
+            memset(&self.nodes[node], 0, sizeof(Node))
 
-    cdef int _clear_groups(self) except -1 nogil:
-        """Make the tree one node without labels, with what that takes and no more."""
-        self._free_nodes()
-        with gil:
-            self.links = TreeLinks()
-        self._reserve(1)
-        return 0
+    cdef void _clear_groups(self) noexcept nogil:
+        """Make the tree one node without labels, with what that takes and no more.
+
+        It takes no memory, which might not be there: the root has been there from the first.
+        """
+        self._empty_nodes()
+        self.capacity = <int32_t> spacious(1)
+        self.nodes = <Node*> shrunk(self.nodes, self.capacity * sizeof(Node))
+        self.links.cut(1)
+        self.links.links[ROOT] = Link(-1, -1, -1, -1)
 
     # -------------------------------------------------------------------------- prediction
 
@@ -733,14 +737,14 @@ cdef class LabelTree(Tree):
             self._settle()
         return 0
 
-    cdef int _settle(self) except -1 nogil:
+    cdef void _settle(self) noexcept nogil:
         """Drop the groups or the whole tree, whichever was worse."""
         cdef int32_t label
         self.is_settled = True
         if self.lead > 0.0:
             with gil:
                 self.whole = self.leaves = None
-            return 0
+            return
         self.has_groups = False
         with gil:
             self.postings = None
@@ -753,7 +757,6 @@ cdef class LabelTree(Tree):
             self.records[label] = LabelRecord(
                 self.records[label].weight, 0.0, 0.0, 0.0, 0.0, -1, 0
             )
-        return 0
 
     cdef int _count(self, int32_t label, const Parts* parts, double weight) except -1 nogil:
         """Count a row in the mean norm of all and the mean of its label."""
