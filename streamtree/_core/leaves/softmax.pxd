@@ -33,9 +33,7 @@ cdef bint step_labels(
     AdditiveModel* model, Parts* parts, int32_t n_labels, int32_t place, float* shares,
     double weight, const StepSize* size
 ) except -1 nogil
-cdef void forget_least(
-    AdditiveModel* model, double share, int32_t n_columns
-) noexcept nogil
+cdef void forget_least(AdditiveModel* model, int32_t n_columns) noexcept nogil
 cdef void forget_label(AdditiveModel* model, int32_t place) noexcept nogil
 cdef int make_room(AdditiveModel* model, int32_t n_labels, int32_t n_columns) except -1 nogil
 cdef int take_part(

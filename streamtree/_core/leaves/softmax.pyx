@@ -15,6 +15,9 @@ from streamtree._core.store.tables cimport (
 )
 from streamtree._core.stream.encoding cimport KNOTS
 
+# the share of the parts that a model forgets at once
+cdef double FORGOTTEN = 0.5
+
 
 cdef void prefetch_parts(const AdditiveModel* model, const Parts* parts) noexcept nogil:
     """Ask for the memory of the records of linear parts that are to be looked for soon."""
@@ -157,11 +160,11 @@ cdef float learned_or_bias(const double* record, int width, int32_t key) noexcep
     return learned(record, width, key) if key else <float> FLT_MAX
 
 
-cdef void forget_least(AdditiveModel* model, double share, int32_t n_columns) noexcept nogil:
-    """Forget a share of the parts, those from which least was learned, where it saves memory."""
+cdef void forget_least(AdditiveModel* model, int32_t n_columns) noexcept nogil:
+    """Forget half of the parts, those from which least was learned, where it saves memory."""
     cdef int width = record_width(model.stride)
-    table_thin(&model.linear, width, share, n_columns + 1, learned_or_bias)
-    table_thin(&model.knots, width, share, KNOTS * n_columns, learned)
+    table_thin(&model.linear, width, FORGOTTEN, n_columns + 1, learned_or_bias)
+    table_thin(&model.knots, width, FORGOTTEN, KNOTS * n_columns, learned)
 
 
 cdef void forget_label(AdditiveModel* model, int32_t place) noexcept nogil:

@@ -103,8 +103,6 @@ cdef double MOST_COMPARED = 50000.0
 cdef double CLEAR_LEAD = 0.75
 cdef double SIGMAS = 4.0
 cdef double FADING = 0.9998
-# the share of what a node knows that it forgets at once where memory is short
-cdef double FORGOTTEN = 0.5
 # of the models, relative to that of the models of leaves
 cdef double RELATIVE_RATE = 1.4
 cdef double SQUARE_OFFSET = 0.1
@@ -982,8 +980,8 @@ cdef class LabelTree(Tree):
             # nodes forget as soon as there was no room for all
             self.hand = max(self.hand, 1)
             return
-        forget_least(&self.nodes[node].test, FORGOTTEN, self.context.n_columns)
-        forget_least(&self.nodes[node].model, FORGOTTEN, self.context.n_columns)
+        forget_least(&self.nodes[node].test, self.context.n_columns)
+        forget_least(&self.nodes[node].model, self.context.n_columns)
         self.hand = node + 1
 
     cdef bint _swap(self) noexcept nogil:
