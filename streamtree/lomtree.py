@@ -9,7 +9,7 @@ from typing import Any
 from streamtree import inspection
 from streamtree._core.kernels.losses import Loss
 from streamtree._core.leaves.mixture import MixtureLeaves
-from streamtree._core.trees.label import LabelTree
+from streamtree._core.trees.label.tree import LabelTree
 from streamtree._core.trees.lom import LomTree
 from streamtree._core.trees.model import ModelTree
 from streamtree.base import (

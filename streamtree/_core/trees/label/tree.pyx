@@ -13,15 +13,14 @@ The tree that stood for the only group goes on beside the groups until it is kno
 predicts better: where regions have few labels each, as on a map, one that splits at thresholds
 does. The other one is dropped.
 
-A group is divided by the means of its labels' rows: in two halves that a linear test can tell. The
-means are kept in a random projection (signed feature hashing), so a label takes the same bytes
-whatever the number of columns.
+A group is divided by the means of its labels' rows (see labels.pxd): in two halves that a linear
+test can tell.
 """
 
 cimport cython
 from libc.math cimport HUGE_VAL, exp, fmod, log
-from libc.stdint cimport int32_t, uint32_t
-from libc.string cimport memcpy, memmove, memset
+from libc.stdint cimport int32_t
+from libc.string cimport memmove, memset
 
 from streamtree._core.kernels.linear cimport NORM_OFFSET
 from streamtree._core.kernels.losses cimport sigmoid
@@ -47,11 +46,12 @@ from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport (
     BY_LABEL, ENCODED, Example, Prediction, Row, Scratch, bounded_weight, places_for,
 )
+from streamtree._core.trees.label.labels cimport SKETCH, LabelRecord, Labels
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.trees.checks import check_label_tree
+from streamtree._core.trees.label.checks import check_label_tree
 
 cdef enum:
     MOST_BEAM = 64
@@ -60,10 +60,6 @@ cdef enum:
     GROUP_SIZE = 48
     # the same once memory is short: then what speaks for no label of a side is left out of it
     SHORT_SIZE = 16
-    # a row, projected, has so many numbers
-    SKETCH = 64
-    # of dividing a group by means
-    ROUNDS = 12
     # Means are counted once there is one part of so many of the labels of a group.
     EARLY = 32
     # the exponents learn from one row of so many
@@ -86,13 +82,6 @@ cdef enum:
 # No label joins a side that would have a larger share of the labels of its node: the depth is at
 # most 1.71 log2(labels), of those that were there when the node was divided.
 cdef double LARGEST_SIDE = 2.0 / 3.0
-# The share of the variance of rows that has to lie between labels for their means to arrange them.
-# Where it is less, rows say little of a label: frequent ones are best kept together.
-cdef double LEAST_BETWEEN = 0.2
-# A label whose rows weigh less counts as one without rows: the square of the inverse is finite.
-cdef double LEAST_COUNTED = 1e-150
-# Of more rows than so many, the mean of a label fades: sums stay within single precision.
-cdef double MOST_COUNTED = 65536.0
 # Groups are compared with the whole tree over so many rows, what lies rows back counting less. At
 # first one has to be right on most of the rows on which they differ, for groups learn faster and
 # may be overtaken; later it has to be ahead by so many deviations, and groups by no less than half
@@ -125,17 +114,6 @@ cdef double LEAST_SHARE = 1e-9
 cdef double LOG_LEAST = log(LEAST_SHARE)
 
 
-cdef struct LabelRecord:
-    double weight           # of the examples of the label
-    # of the examples whose rows were counted
-    double counted          # weight
-    double squares          # sum of squared weights
-    double norms            # sum of weighted squared norms
-    double used             # the number of the last row
-    int32_t group           # the node in whose group it is, -1: in none
-    int32_t place           # in the group
-
-
 cdef struct LabelNode:
     double weight           # of the examples whose labels are below
     double seen             # of those since its labels are a group
@@ -144,11 +122,8 @@ cdef struct LabelNode:
     int32_t by_means        # whether the labels of its sides were arranged by means
 
 
-cdef LabelRecord _blank_label
 cdef LabelNode _blank_node
-memset(&_blank_label, 0, sizeof(LabelRecord))
 memset(&_blank_node, 0, sizeof(LabelNode))
-RECORDS = np.asarray(<LabelRecord[:1]> &_blank_label).dtype
 STATS = np.asarray(<LabelNode[:1]> &_blank_node).dtype
 
 
@@ -205,13 +180,6 @@ cdef struct Found:
     Candidate rest          # what is said of every other label
 
 
-cdef struct Placed:
-    # a label of a group that is to be divided
-    double key
-    double weight
-    int32_t place
-
-
 cdef void keep_best(Reached* best, int32_t* n, int32_t most, double mass,
                     int32_t node) noexcept nogil:
     """Insert into a list that descends; at most so many stay, of equals the first."""
@@ -242,29 +210,6 @@ cdef inline void add_to_sums(Found* found, const Candidate* candidate, int32_t n
     found.sums.counts += mass * candidate.count
 
 
-cdef void sort_placed(Placed* labels, int32_t n) noexcept nogil:
-    """By ascending keys; equals stay in order. Groups are small."""
-    cdef Placed here
-    cdef int32_t i, j
-    for i in range(1, n):
-        here = labels[i]
-        j = i
-        while j > 0 and labels[j - 1].key > here.key:
-            labels[j] = labels[j - 1]
-            j -= 1
-        labels[j] = here
-
-
-cdef void fade(LabelRecord* record, float* sums) noexcept nogil:
-    """Let what was counted of a label so far count half."""
-    cdef int i
-    for i in range(SKETCH):
-        sums[i] *= <float> 0.5
-    record.counted *= 0.5
-    record.squares *= 0.5
-    record.norms *= 0.5
-
-
 @cython.final
 cdef class LabelTree(Tree):
     """State and algorithm; parameters are validated by `LOMTreeClassifier`.
@@ -283,10 +228,7 @@ cdef class LabelTree(Tree):
     cdef TreeLinks links
     cdef Node* nodes
     cdef int32_t capacity
-    cdef LabelRecord* records   # by label
-    cdef int32_t n_records
-    cdef float* sums            # by label: of its rows, projected; while there may be groups
-    cdef int32_t n_sums
+    cdef Labels labels
     cdef int32_t max_classes    # of a group
     cdef int32_t beam
     cdef Py_ssize_t max_splits
@@ -314,6 +256,7 @@ cdef class LabelTree(Tree):
         self.mean_norm = 1.0
         self.says = [Say(GROUPS_SAY, 0.0), Say(COUNTS_SAY, 0.0)]
         self.links = TreeLinks()
+        self.labels = Labels()
         self._reserve(1)
         self._set(**settings)
 
@@ -333,8 +276,6 @@ cdef class LabelTree(Tree):
     def __dealloc__(self):
         self._empty_nodes()
         give_back(self.nodes)
-        give_back(self.records)
-        give_back(self.sums)
 
     cdef int bind(self, Context context) except -1:
         Tree.bind(self, context)
@@ -356,19 +297,6 @@ cdef class LabelTree(Tree):
 
     cdef int _reserve(self, int32_t n) except -1 nogil:
         self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
-        return 0
-
-    cdef int _reserve_records(self, int32_t n) except -1 nogil:
-        cdef int32_t label, before = self.n_records
-        self.records = <LabelRecord*> counted_room(
-            self.records, &self.n_records, n, sizeof(LabelRecord)
-        )
-        for label in range(before, self.n_records):
-            self.records[label].group = -1
-        return 0
-
-    cdef int _reserve_sums(self, int32_t n) except -1 nogil:
-        self.sums = <float*> counted_room(self.sums, &self.n_sums, n, SKETCH * sizeof(float))
         return 0
 
     cdef void _empty_nodes(self) noexcept nogil:
@@ -453,8 +381,8 @@ cdef class LabelTree(Tree):
         cdef Found found
         found.logs, found.sums = NULL, NULL
         self._find(ROOT, row, scratch, &found)
-        if self.records[found.label].group >= 0:
-            return self.records[found.label].group
+        if self.labels.records[found.label].group >= 0:
+            return self.labels.records[found.label].group
         return (<const Walk*> scratch.memo).groups[0].node
 
     cdef int32_t _counted_group(self, const Row* row, Scratch* scratch) noexcept nogil:
@@ -467,8 +395,8 @@ cdef class LabelTree(Tree):
             label = last - 1
             last = scored[label].next
             score = scored[label].score + self.postings.log_rows(label)
-            if self.records[label].group >= 0 and (group < 0 or score > best):
-                group, best = self.records[label].group, score
+            if self.labels.records[label].group >= 0 and (group < 0 or score > best):
+                group, best = self.labels.records[label].group, score
             scored[label] = Scored(0.0, 0)
         return group
 
@@ -561,7 +489,7 @@ cdef class LabelTree(Tree):
             last = scored[label].next
             if scored[label].score >= 0.0:
                 share = rest
-                if self.records[label].group < 0:
+                if self.labels.records[label].group < 0:
                     # groups know nothing of it: as often as it came
                     share = max(rest, self.postings.log_rows(label) - log_all)
                 self._add(found, label, share, scored[label].score)
@@ -644,7 +572,7 @@ cdef class LabelTree(Tree):
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
-        self._reserve_records(example.label + 1)
+        self.labels.reserve(example.label + 1)
         if not self.has_groups and not self.is_settled and example.label >= self.max_classes:
             self._begin_groups()
         if not self.has_groups:
@@ -655,7 +583,7 @@ cdef class LabelTree(Tree):
             self._predict_groups(ROOT, row, scratch, out)
         if (
             self.has_groups and self.rows % JUDGED == 0.0
-            and self.records[example.label].weight > 0.0
+            and self.labels.records[example.label].weight > 0.0
         ):
             self._judge(row, example, scratch)
         scratch.memo_serial = 0
@@ -666,23 +594,24 @@ cdef class LabelTree(Tree):
         """Let groups learn, or count the rows by which the only one may be divided."""
         cdef double weight = bounded_weight(example.weight)
         cdef int32_t label = example.label, node
+        cdef LabelRecord* record = &self.labels.records[label]
         cdef bint is_short
         cdef Parts parts
         self._look_at(&parts, row, scratch)
         if not self.has_groups:
-            self.records[label].weight += example.weight
+            record.weight += example.weight
             # as long as labels are few there may never be groups
             if EARLY * self.context.n_labels > self.max_classes and not self.is_settled:
                 self._count(label, &parts, weight)
-                self.records[label].used = self.rows
+                record.used = self.rows
             return 0
         self._count(label, &parts, weight)
-        self.records[label].used = self.rows
+        record.used = self.rows
         is_short = not self.postings.learn(&row.encoded, label, weight)
-        if self.records[label].group < 0 and not self._waits(label):
+        if record.group < 0 and not self._waits(label):
             self._join(label, row, &parts, scratch)
-        self.records[label].weight += example.weight
-        node = self.records[label].group
+        record.weight += example.weight
+        node = record.group
         if node < 0:
             # it waits, or found no room
             if is_short:
@@ -696,7 +625,7 @@ cdef class LabelTree(Tree):
         self.nodes[node].stats.used = self.rows
         if is_short:
             self._forget()
-            node = self.records[label].group
+            node = record.group
         if self._is_due(node):
             self._divide(node)
         return 0
@@ -737,7 +666,6 @@ cdef class LabelTree(Tree):
 
     cdef void _settle(self) noexcept nogil:
         """Drop the groups or the whole tree, whichever was worse."""
-        cdef int32_t label
         self.is_settled = True
         if self.lead > 0.0:
             with gil:
@@ -748,39 +676,16 @@ cdef class LabelTree(Tree):
             self.postings = None
         self.hand = 0
         self._clear_groups()
-        give_back(self.sums)
-        self.sums = NULL
-        self.n_sums = 0
-        for label in range(self.n_records):
-            self.records[label] = LabelRecord(
-                self.records[label].weight, 0.0, 0.0, 0.0, 0.0, -1, 0
-            )
+        self.labels.forget_groups()
 
     cdef int _count(self, int32_t label, const Parts* parts, double weight) except -1 nogil:
         """Count a row in the mean norm of all and the mean of its label."""
-        cdef LabelRecord* record = &self.records[label]
-        cdef float* sums
-        cdef double norm = 0.0, linear = 0.0, value
-        cdef uint32_t word
+        cdef double norm = 0.0
         cdef Py_ssize_t i
-        self._reserve_sums(max(self.context.n_labels, label + 1))
-        sums = &self.sums[<size_t> label * SKETCH]
+        self.labels.reserve_sums(max(self.context.n_labels, label + 1))
         for i in range(parts.n):
             norm += parts.row.values[i] * parts.row.values[i]
-        # without the bias, which comes first
-        for i in range(1, parts.row.n_linear):
-            value = parts.row.values[i]
-            linear += value * value
-            # by names, for columns may be numbered in another order
-            word = self.context.hashes[parts.row.keys[i] - 1]
-            if word >> 31:
-                value = -value
-            sums[word % SKETCH] += <float> (weight * value)
-        record.counted += weight
-        record.squares += weight * weight
-        record.norms += weight * linear
-        if record.counted * record.counted > MOST_COUNTED * record.squares:
-            fade(record, sums)
+        self.labels.count(label, parts, self.context.hashes, weight)
         self.rows += 1.0
         self.mean_norm += (norm - self.mean_norm) / self.rows
         return 0
@@ -818,16 +723,14 @@ cdef class LabelTree(Tree):
         """Train a group on a label of it; returns whether it found room."""
         cdef StepSize size = self._step_size(weight, 1.0)
         cdef Node* group = &self.nodes[node]
+        cdef int32_t place = self.labels.records[label].place
         cdef float shares[MOST_CLASSES]
         if group.stats.n_labels < 2:
             return True
         label_shares(&group.model, parts, group.stats.n_labels, shares)
-        if shares[self.records[label].place] > 1.0 - LEAST_ERROR:
+        if shares[place] > 1.0 - LEAST_ERROR:
             return True
-        return step_labels(
-            &group.model, parts, group.stats.n_labels, self.records[label].place, shares, weight,
-            &size,
-        )
+        return step_labels(&group.model, parts, group.stats.n_labels, place, shares, weight, &size)
 
     # ------------------------------------------------------------------------------ growth
 
@@ -853,8 +756,8 @@ cdef class LabelTree(Tree):
         root.capacity = <int32_t> spacious(known.n_classes)
         for k in range(known.n_classes):
             self._list(ROOT, known.classes[k])
-        for k in range(self.n_records):
-            root.stats.weight += self.records[k].weight
+        for k in range(self.labels.n_records):
+            root.stats.weight += self.labels.records[k].weight
         root.stats.used = self.rows
         self.has_groups = True
         if is_alone:
@@ -871,13 +774,13 @@ cdef class LabelTree(Tree):
             group.capacity = <int32_t> spacious(n + 1)
         group.labels[n] = label
         group.stats.n_labels += 1
-        self.records[label].group = node
-        self.records[label].place = n
+        self.labels.records[label].group = node
+        self.labels.records[label].place = n
         return 0
 
     cdef bint _waits(self, int32_t label) noexcept nogil:
         """Whether a label is left to counts, if they know it, until more of its examples come."""
-        cdef const LabelRecord* record = &self.records[label]
+        cdef const LabelRecord* record = &self.labels.records[label]
         cdef int least = LEAST_EXAMPLES if self.postings.knows(label) else LEAST_UNCOUNTED
         return record.counted * record.counted < least * record.squares
 
@@ -911,7 +814,7 @@ cdef class LabelTree(Tree):
             return 0
         make_room(&self.nodes[node].model, n + 1, self.context.n_columns)
         self._list(node, label)
-        self._add_weight(node, self.records[label].weight)
+        self._add_weight(node, self.labels.records[label].weight)
         while self.links.links[node].parent >= 0:
             node = self.links.links[node].parent
             self.nodes[node].stats.n_labels += 1
@@ -931,18 +834,19 @@ cdef class LabelTree(Tree):
     cdef void _replace(self, int32_t node, int32_t label) noexcept nogil:
         """Give a label the place of one of a group that is no longer used, if there is one."""
         cdef Node* group = &self.nodes[node]
+        cdef LabelRecord* records = self.labels.records
         cdef int32_t k, other, place = 0
         for k in range(1, group.stats.n_labels):
-            if self.records[group.labels[k]].used < self.records[group.labels[place]].used:
+            if records[group.labels[k]].used < records[group.labels[place]].used:
                 place = k
         other = group.labels[place]
-        if self.records[other].used >= self._last_unused():
+        if records[other].used >= self._last_unused():
             return
         forget_label(&group.model, place)
         group.labels[place] = label
-        self.records[label].group, self.records[label].place = node, place
-        self.records[other].group, self.records[other].place = -1, 0
-        self._add_weight(node, self.records[label].weight - self.records[other].weight)
+        records[label].group, records[label].place = node, place
+        records[other].group, records[other].place = -1, 0
+        self._add_weight(node, records[label].weight - records[other].weight)
         self.n_swaps += 1
 
     cdef bint _finds_room(self, int32_t* node, size_t size) except -1 nogil:
@@ -966,7 +870,7 @@ cdef class LabelTree(Tree):
             self._forget()
             in_vain = in_vain + 1 if bytes_used() == used else 0
             turns -= 1
-        node[0] = self.records[label].group
+        node[0] = self.labels.records[label].group
         return has_room(size)
 
     cdef void _forget(self) noexcept nogil:
@@ -1012,8 +916,8 @@ cdef class LabelTree(Tree):
         cdef LabelNode given = self.nodes[group].stats
         cdef int32_t k, node, parent = self.links.links[group].parent
         for k in range(given.n_labels):
-            self.records[self.nodes[group].labels[k]].group = -1
-            self.records[self.nodes[group].labels[k]].place = 0
+            self.labels.records[self.nodes[group].labels[k]].group = -1
+            self.labels.records[self.nodes[group].labels[k]].place = 0
         self._add_weight(parent, -given.weight)
         node = parent
         while node >= 0:
@@ -1038,7 +942,7 @@ cdef class LabelTree(Tree):
             self.links.renumber(last, node)
             self.nodes[node] = self.nodes[last]
             for k in range(self.nodes[node].stats.n_labels if self.nodes[node].labels else 0):
-                self.records[self.nodes[node].labels[k]].group = node
+                self.labels.records[self.nodes[node].labels[k]].group = node
         memset(&self.nodes[last], 0, sizeof(Node))
 
     cdef int32_t _nearest_group(self, int32_t label, const Walk* walk) noexcept nogil:
@@ -1049,9 +953,9 @@ cdef class LabelTree(Tree):
         for i in range(walk.n_groups):
             group = &self.nodes[walk.groups[i].node]
             for k in range(group.stats.n_labels):
-                if self._inverse(group.labels[k]) == 0.0:
+                if not self.labels.has_mean(group.labels[k]):
                     continue
-                distance = self._distance(label, group.labels[k])
+                distance = self.labels.distance(label, group.labels[k])
                 if nearest < 0.0 or distance < nearest:
                     nearest, found = distance, walk.groups[i].node
         return found
@@ -1086,131 +990,11 @@ cdef class LabelTree(Tree):
         cdef int32_t most = SHORT_SIZE if self.hand else GROUP_SIZE
         return stats.n_labels > min(most, self.max_classes) and stats.seen >= stats.n_labels
 
-    cdef inline double _inverse(self, int32_t label) noexcept nogil:
-        """What makes the sums of a label its mean; 0 for one without rows."""
-        cdef double weight = self.records[label].counted
-        return 1.0 / weight if weight >= LEAST_COUNTED else 0.0
-
-    cdef double _distance(self, int32_t a, int32_t b) noexcept nogil:
-        """The squared distance of two means."""
-        cdef const float* one = &self.sums[<size_t> a * SKETCH]
-        cdef const float* other = &self.sums[<size_t> b * SKETCH]
-        cdef double of_one = self._inverse(a), of_other = self._inverse(b), apart
-        # four sums side by side, so that none has to wait for another
-        cdef double[4] sums
-        cdef int i, lane
-        for lane in range(4):
-            sums[lane] = 0.0
-        for i in range(0, SKETCH, 4):
-            for lane in range(4):
-                apart = of_one * one[i + lane] - of_other * other[i + lane]
-                sums[lane] += apart * apart
-        return (sums[0] + sums[1]) + (sums[2] + sums[3])
-
-    cdef void _mean(self, int32_t node, double* mean) noexcept nogil:
-        """The mean of the means of a group's labels; those without rows say nothing."""
-        cdef const Node* group = &self.nodes[node]
-        cdef const float* sums
-        cdef double inverse
-        cdef int32_t k, i, n_known = 0
-        memset(mean, 0, SKETCH * sizeof(double))
-        for k in range(group.stats.n_labels):
-            inverse = self._inverse(group.labels[k])
-            sums = &self.sums[<size_t> group.labels[k] * SKETCH]
-            n_known += inverse > 0.0
-            for i in range(SKETCH):
-                mean[i] += inverse * sums[i]
-        for i in range(SKETCH):
-            mean[i] /= max(n_known, 1)
-
-    cdef double _share_between(self, int32_t node) noexcept nogil:
-        """The share of the variance of rows that lies between the labels of a group, from 0 to 1.
-
-        It is estimated without the bias of few examples; labels count alike.
-        """
-        cdef const Node* group = &self.nodes[node]
-        cdef const LabelRecord* record
-        cdef const float* sums
-        cdef double[SKETCH] mean
-        cdef double within = 0.0, free = 0.0, between = 0.0, noise = 0.0, square, inverse
-        cdef double of_mean
-        cdef int32_t k, i, n_known = 0
-        self._mean(node, mean)
-        for k in range(group.stats.n_labels):
-            record = &self.records[group.labels[k]]
-            inverse = self._inverse(group.labels[k])
-            if inverse == 0.0:
-                continue
-            sums = &self.sums[<size_t> group.labels[k] * SKETCH]
-            square = 0.0
-            for i in range(SKETCH):
-                of_mean = inverse * sums[i]
-                square += of_mean * of_mean
-                between += (of_mean - mean[i]) * (of_mean - mean[i])
-            n_known += 1
-            within += record.norms - record.counted * square
-            free += record.counted - inverse * record.squares
-            noise += inverse * (inverse * record.squares)
-        if n_known < 2 or free <= 0.0:
-            return 0.0
-        within = max(within, 0.0) / free
-        # what lies between means of few examples is in part the variance within
-        between = between / (n_known - 1) - within * noise / n_known
-        return between / (between + within) if between > 0.0 else 0.0
-
-    cdef void _arrange(self, int32_t node, Placed* labels, int32_t n) noexcept nogil:
-        """Order labels so that the means of the halves lie far apart: 2-means with equal sides.
-
-        It begins with the direction from the most frequent label to the one farthest from it.
-        """
-        cdef const int32_t* group = self.nodes[node].labels
-        cdef const float* sums
-        cdef double[SKETCH] mean
-        cdef double[SKETCH] direction
-        cdef double inverse, distance, farthest = -1.0
-        cdef int32_t k, i, side, heaviest = -1, far = 0
-        cdef int _turn
-        self._mean(node, mean)
-        # of those with rows, of which there are two
-        for k in range(n):
-            if self._inverse(group[k]) > 0.0 and (
-                heaviest < 0 or self.records[group[k]].weight > self.records[group[heaviest]].weight
-            ):
-                heaviest = k
-        for k in range(n):
-            if self._inverse(group[k]) == 0.0:
-                continue
-            distance = self._distance(group[k], group[heaviest])
-            if distance > farthest:
-                farthest, far = distance, k
-        for i in range(SKETCH):
-            direction[i] = (
-                self._inverse(group[far]) * self.sums[<size_t> group[far] * SKETCH + i]
-                - self._inverse(group[heaviest])
-                * self.sums[<size_t> group[heaviest] * SKETCH + i]
-            )
-        for _turn in range(ROUNDS):
-            for k in range(n):
-                sums = &self.sums[<size_t> group[labels[k].place] * SKETCH]
-                inverse = self._inverse(group[labels[k].place])
-                labels[k].key = 0.0
-                for i in range(SKETCH if inverse > 0.0 else 0):
-                    labels[k].key += (inverse * sums[i] - mean[i]) * direction[i]
-            sort_placed(labels, n)
-            memset(direction, 0, sizeof(direction))
-            for k in range(n):
-                sums = &self.sums[<size_t> group[labels[k].place] * SKETCH]
-                inverse = self._inverse(group[labels[k].place])
-                side = n // 2 - n if k < n // 2 else n // 2
-                for i in range(SKETCH if inverse > 0.0 else 0):
-                    direction[i] += side * (inverse * sums[i] - mean[i])
-
     cdef int32_t _divide(self, int32_t node) except -1 nogil:
         """Divide the labels of a group in two if there is room; returns what number it has then."""
-        cdef Placed labels[MOST_CLASSES]
         cdef int32_t places[MOST_CLASSES]
         cdef Node* group = &self.nodes[node]
-        cdef int32_t k, cut, n = group.stats.n_labels, label = group.labels[0]
+        cdef int32_t cut, n = group.stats.n_labels, label = group.labels[0]
         cdef bint by_means
         cdef size_t size = model_bytes(&group.model)
         # a test has one weight where the model has one for every label
@@ -1221,40 +1005,14 @@ cdef class LabelTree(Tree):
         if self.links.size // 2 >= self.max_splits and not self._swap():
             return node
         # sides hardly take more than the group did: for a moment they may use what is for others
-        node = self.records[label].group
+        node = self.labels.records[label].group
         if not self._finds_room(&node, size):
             return node
-        group = &self.nodes[node]
-        for k in range(n):
-            labels[k].place = k
-            labels[k].weight = self.records[group.labels[k]].weight
-            labels[k].key = -labels[k].weight
-        by_means = self._share_between(node) >= LEAST_BETWEEN
-        if by_means:
-            self._arrange(node, labels, n)
-            cut = n // 2
-        else:
-            sort_placed(labels, n)
-            cut = self._cut(labels, n)
-        for k in range(n):
-            places[k] = labels[k].place
+        by_means = self.labels.order(self.nodes[node].labels, n, places, &cut)
         self._reserve(self.links.size + 2)
         self.links.reserve(self.links.size + 2)
         self._part(node, places, cut, by_means)
         return node
-
-    cdef int32_t _cut(self, const Placed* labels, int32_t n) noexcept nogil:
-        """How many of the labels, in their order, go left: so that sides have the same weight."""
-        cdef int32_t k, least = (n + 2) // 3, cut = least
-        cdef double total = 0.0, below = 0.0, nearest = -1.0, distance
-        for k in range(n):
-            total += labels[k].weight
-        for k in range(n - least + 1):
-            distance = below - 0.5 * total if below > 0.5 * total else 0.5 * total - below
-            if k >= least and (nearest < 0.0 or distance < nearest):
-                cut, nearest = k, distance
-            below += labels[k].weight
-        return cut
 
     cdef int _part(self, int32_t node, const int32_t* places, int32_t cut,
                    bint by_means) except -1 nogil:
@@ -1310,7 +1068,7 @@ cdef class LabelTree(Tree):
         for k in range(n):
             label = self.nodes[node].labels[places[k]]
             self._list(child, label)
-            self.nodes[child].stats.weight += self.records[label].weight
+            self.nodes[child].stats.weight += self.labels.records[label].weight
         return 0
 
     # -------------------------------------------------------------------------- inspection
@@ -1380,7 +1138,7 @@ cdef class LabelTree(Tree):
         weight = 1.0
         if total.any() or self._counted_group(row, scratch) >= 0:
             weight = self.says[0].weight
-        child, place = self.records[out.output].group, self.records[out.output].place
+        child, place = self.labels.records[out.output].group, self.labels.records[out.output].place
         if child < 0:
             return out.spread(columns, total, after - before)
         base, columns, sums = self._column_scores(
@@ -1439,30 +1197,12 @@ cdef class LabelTree(Tree):
         """The statistics of all nodes as a record array of shape (n_nodes,)."""
         return export_records(&self.nodes[0].stats, sizeof(Node), self.links.size, STATS)
 
-    def _label_records(self):
-        """What is known of every label, as a record array of shape (n_labels,)."""
-        self._reserve_records(self.context.n_labels)
-        return export_records(
-            self.records, sizeof(LabelRecord), self.context.n_labels, RECORDS
-        )
-
-    def _label_sums(self):
-        """The sums of every label, of shape (n_labels, SKETCH), or (0, SKETCH)."""
-        cdef int32_t n = self.context.n_labels if self.n_sums else 0
-        cdef float[:, ::1] out
-        sums = np.zeros((n, SKETCH), dtype=np.float32)
-        if n:
-            self._reserve_sums(n)
-            out = sums
-            memcpy(&out[0, 0], self.sums, sums.nbytes)
-        return sums
-
     cdef dict outline(self):
         return {
             "links": self.links.state(),
             "nodes": self._stats(),
-            "labels": self._label_records(),
-            "sums": self._label_sums(),
+            "labels": self.labels.state(self.context.n_labels),
+            "sums": self.labels.state_of_sums(self.context.n_labels),
             "tests": [
                 {"node": node, **exported_model(&self.nodes[node].test)}
                 for node in range(self.links.size)
@@ -1493,18 +1233,12 @@ cdef class LabelTree(Tree):
 
     cdef int take_state(self, dict state) except -1:
         cdef int32_t label, i, n_labels = <int32_t> len(state["labels"])
-        cdef const float[:, ::1] sums
+        cdef const LabelRecord* record
         cdef Node* group
         self.links.take_state(state["links"])
         self._reserve(self.links.size)
         import_records(&self.nodes[0].stats, sizeof(Node), state["nodes"])
-        self._reserve_records(n_labels)
-        if n_labels:
-            import_records(self.records, sizeof(LabelRecord), state["labels"])
-        if len(state["sums"]):
-            self._reserve_sums(n_labels)
-            sums = np.ascontiguousarray(state["sums"])
-            memcpy(self.sums, &sums[0, 0], n_labels * SKETCH * sizeof(float))
+        self.labels.take_state(state["labels"], state["sums"])
         self.lead, self.most_lead = state["lead"], state["most_lead"]
         self.differing, self.compared = state["differing"], state["compared"]
         self.mean_norm, self.rows = state["mean_norm"], state["rows"]
@@ -1528,8 +1262,9 @@ cdef class LabelTree(Tree):
             group.capacity = <int32_t> spacious(group.stats.n_labels)
             group.labels = <int32_t*> counted(NULL, group.capacity * sizeof(int32_t))
         for label in range(n_labels):
-            if self.records[label].group >= 0:
-                self.nodes[self.records[label].group].labels[self.records[label].place] = label
+            record = &self.labels.records[label]
+            if record.group >= 0:
+                self.nodes[record.group].labels[record.place] = label
         return 0
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
