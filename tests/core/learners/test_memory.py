@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 from support.estimators import state_of
 from support.memory import allocated
+from support.shortage import can_run_short, run_short
 from support.streams import as_dicts, blobs
 
 from streamtree import (
@@ -282,3 +283,44 @@ def test_many_examples_leave_the_process_as_it_was(params):
     assert after - before - (model._raw_memory_usage - reported) < 8000
     assert more_blocks - blocks < 200
     assert model.n_swaps > 0 or "max_splits" not in params
+
+
+SPLITTING = '''
+import pickle
+import numpy as np
+from streamtree import ModelTreeClassifier
+from support.shortage import failing
+
+X = np.random.default_rng(5).uniform(size=(4000, 2))
+y = ((X[:, 0] > 0.5) != (X[:, 1] > 0.5)).astype(int)
+model = ModelTreeClassifier()
+for row in range(len(X)):
+    before = pickle.dumps(model) if row > 100 else None
+    model.learn_many(X[row : row + 1], y[row : row + 1])
+    if model.n_nodes > 1:
+        break
+assert model.n_nodes == 3
+fail_after, failed = failing(), 0
+for n in range(40):
+    model = pickle.loads(before)
+    fail_after(n)
+    try:
+        model.learn_many(X[row : row + 1], y[row : row + 1])
+    except MemoryError:
+        failed += 1
+    fail_after(-1)
+    copy = pickle.loads(pickle.dumps(model))
+    for each in (model, copy):
+        each.learn_many(X[row + 1 : row + 500], y[row + 1 : row + 500])
+    assert model.n_nodes > 1
+    assert pickle.dumps(copy) == pickle.dumps(model), n
+print(failed)
+'''
+
+
+@pytest.mark.skipif(not can_run_short(), reason="the allocator is replaced by C, of glibc only")
+def test_a_split_that_found_no_memory_leaves_nothing_to_the_next_one():
+    done = run_short(SPLITTING)
+    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    # some request failed
+    assert int(done.stdout) > 0
