@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, uint32_t
 
 from streamtree._core.leaves.additive cimport Parts
 
-cpdef enum:
+cdef enum:
     # a row, projected, has so many numbers
     SKETCH = 64
 

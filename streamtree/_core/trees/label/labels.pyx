@@ -242,7 +242,7 @@ cdef class Labels:
                 for i in range(SKETCH if inverse > 0.0 else 0):
                     direction[i] += side * (inverse * sums[i] - mean[i])
 
-    # ------------------------------------------------------------------------- dividing
+    # -------------------------------------------------------------------------- dividing
 
     cdef bint order(
         self, const int32_t* group, int32_t n, int32_t* places, int32_t* cut

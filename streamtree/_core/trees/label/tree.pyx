@@ -1,13 +1,7 @@
 """The label tree: a label lives in at most one group, and tests say how probable its side is.
 
 As long as all labels fit one group a whole tree of another family stands for it. Then labels are
-divided. Inner nodes are logistic regressions of the side on which an example's label lies, the
-leaves are groups of labels with a softmax model. The probability of a label is the product along
-its path, and a beam finds the most probable ones.
-
-Text has labels that come too seldom for tests and models to know them. So the columns of labels are
-counted besides (see leaves/postings), and the probability of a label is a log-linear pool of what
-the groups and what the counts say of it; how much each has to say is learned.
+divided, and groups and counts predict (see groups.pxd).
 
 The tree that stood for the only group goes on beside the groups until it is known which of the two
 predicts better: where regions have few labels each, as on a map, one that splits at thresholds
@@ -18,35 +12,35 @@ test can tell.
 """
 
 cimport cython
-from libc.math cimport HUGE_VAL, exp, fmod, log
+from libc.math cimport fmod
 from libc.stdint cimport int32_t
-from libc.string cimport memmove, memset
+from libc.string cimport memset
 
 from streamtree._core.kernels.linear cimport NORM_OFFSET
 from streamtree._core.kernels.losses cimport sigmoid
-from streamtree._core.kernels.pooling cimport Say, move_exponent
+from streamtree._core.kernels.pooling cimport Say
 from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, AdditiveModel, Parts, by_column, exported_model, free_model, import_model,
     model_bytes, part_records, record_width,
 )
 from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.mixture cimport MixtureLeaves, ModelState
-from streamtree._core.leaves.postings cimport Postings, Scored
+from streamtree._core.leaves.postings cimport Postings
 from streamtree._core.leaves.softmax cimport (
-    StepSize, forget_label, forget_least, label_logs, label_shares, make_room, prefetch_parts,
-    side_score, step_labels, step_side, take_difference, take_mixture, take_part,
+    StepSize, forget_label, forget_least, label_shares, make_room, prefetch_parts, side_score,
+    step_labels, step_side, take_difference, take_mixture, take_part,
 )
 from streamtree._core.store.budget cimport (
-    bytes_allowed, bytes_used, counted, counted_room, give_back, has_room, may_grow, shrunk,
-    spacious,
+    bytes_allowed, bytes_used, counted, give_back, has_room, may_grow, shrunk, spacious,
 )
-from streamtree._core.store.links cimport ROOT, Link, TreeLinks
+from streamtree._core.store.links cimport ROOT, Link
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport (
     BY_LABEL, ENCODED, Example, Prediction, Row, Scratch, bounded_weight, places_for,
 )
-from streamtree._core.trees.label.labels cimport SKETCH, LabelRecord, Labels
+from streamtree._core.trees.label.groups cimport LabelGroups, LabelNode, Node, Walk
+from streamtree._core.trees.label.labels cimport SKETCH, LabelRecord
 from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
@@ -54,7 +48,6 @@ import numpy as np
 from streamtree._core.trees.label.checks import check_label_tree
 
 cdef enum:
-    MOST_BEAM = 64
     # A group of more labels is divided as soon as its examples weigh as much as it has labels.
     # Smaller ones are no faster: there are more tests above them.
     GROUP_SIZE = 48
@@ -100,118 +93,14 @@ cdef double TEST_DECAY = 0.9997
 # Where the probability of what it was is less than this from 1, a node learns nothing: words that
 # come by chance beside those that tell take no weight and no memory.
 cdef double LEAST_ERROR = 0.1
-# What groups and counts have to say at first, and the rate at which that is learned.
-cdef double GROUPS_SAY = 0.5
-cdef double COUNTS_SAY = 0.6
-cdef double SAY_RATE = 0.05
-# Groups always have this much to say, and counts no more than this: of rows that are learned over
-# and over counts know the very labels.
-cdef double LEAST_OF_GROUPS = 0.25
-cdef double MOST_OF_COUNTS = 1.0
-cdef double LOG_HALF = log(0.5)
-# a probability nearer to 0 counts as this far
-cdef double LEAST_SHARE = 1e-9
-cdef double LOG_LEAST = log(LEAST_SHARE)
-
-
-cdef struct LabelNode:
-    double weight           # of the examples whose labels are below
-    double seen             # of those since its labels are a group
-    double used             # the number of the last row of these labels
-    int32_t n_labels        # below
-    int32_t by_means        # whether the labels of its sides were arranged by means
-
 
 cdef LabelNode _blank_node
 memset(&_blank_node, 0, sizeof(LabelNode))
 STATS = np.asarray(<LabelNode[:1]> &_blank_node).dtype
 
 
-cdef struct Node:
-    AdditiveModel test      # of the side
-    AdditiveModel model     # of the labels of a group
-    int32_t* labels         # by their places
-    int32_t capacity        # of them
-    LabelNode stats
-
-
-cdef struct Reached:
-    double mass             # the probability that the label is below
-    int32_t node
-
-
-cdef struct Walk:
-    # what a beam found
-    int32_t n_open
-    int32_t n_groups
-    Reached open[2 * MOST_BEAM]
-    Reached ahead[MOST_BEAM]
-    Reached groups[MOST_BEAM]
-
-
-cdef struct Candidate:
-    # a label that groups or counts find
-    double share            # the log of what groups say
-    double count            # the log of what counts say, but for what is the same for all
-    double pooled
-
-
-cdef struct Sums:
-    # over all labels, weighted by what they have in proportion to the most probable one
-    double mass
-    double shares
-    double counts
-    int32_t asked           # a label, and what is said of it
-    bint has_truth          # it was found
-    Candidate truth
-
-
-cdef struct Found:
-    # what is asked for, besides the most probable label; NULL: it is not
-    double* logs            # by label, what is said of those that are found
-    Sums* sums
-    bint wants_all          # one of them is
-    bint is_pooled          # counts speak besides groups
-    int32_t label           # the most probable one
-    double pooled           # of it
-    int32_t n               # labels found
-    double rows             # 1 and the weight of the rows of each
-    int32_t n_rest
-    Candidate rest          # what is said of every other label
-
-
-cdef void keep_best(Reached* best, int32_t* n, int32_t most, double mass,
-                    int32_t node) noexcept nogil:
-    """Insert into a list that descends; at most so many stay, of equals the first."""
-    cdef int32_t i = n[0]
-    if i == most:
-        if mass <= best[i - 1].mass:
-            return
-        i -= 1
-    else:
-        n[0] += 1
-    while i > 0 and best[i - 1].mass < mass:
-        best[i] = best[i - 1]
-        i -= 1
-    best[i] = Reached(mass, node)
-
-
-cdef inline void scale_sums(Sums* sums, double factor) noexcept nogil:
-    sums.mass *= factor
-    sums.shares *= factor
-    sums.counts *= factor
-
-
-cdef inline void add_to_sums(Found* found, const Candidate* candidate, int32_t n) noexcept nogil:
-    """Count n labels of which the same is said."""
-    cdef double mass = n * exp(candidate.pooled - found.pooled)
-    found.sums.mass += mass
-    found.sums.shares += mass * candidate.share
-    found.sums.counts += mass * candidate.count
-
-
 @cython.final
-cdef class LabelTree(Tree):
+cdef class LabelTree(LabelGroups):
     """State and algorithm; parameters are validated by `LOMTreeClassifier`.
 
     `whole` is the tree that stands for the only group, with models from `leaves`.
@@ -225,20 +114,13 @@ cdef class LabelTree(Tree):
     cdef double differing       # weight that one of them had right; it fades, as the lead does
     cdef double compared        # rows
     cdef MixtureLeaves leaves
-    cdef TreeLinks links
-    cdef Node* nodes
-    cdef int32_t capacity
-    cdef Labels labels
     cdef int32_t max_classes    # of a group
-    cdef int32_t beam
     cdef Py_ssize_t max_splits
     cdef double swap_resistance
     cdef readonly Py_ssize_t n_swaps    # groups, and places of labels, that were given up
     cdef double leaf_rate
     cdef double mean_norm       # of the rows in parts
     cdef double rows
-    cdef Postings postings      # of the columns of labels; None while there is one group
-    cdef Say[2] says            # of groups and of counts
     cdef int32_t hand           # one more than the node that forgot last, 0: there was room for all
 
     def __cinit__(self, Tree whole, MixtureLeaves leaves, *, int32_t max_classes,
@@ -254,10 +136,6 @@ cdef class LabelTree(Tree):
         self.has_leaf_models = True
         self.label_bytes = LABEL_BYTES
         self.mean_norm = 1.0
-        self.says = [Say(GROUPS_SAY, 0.0), Say(COUNTS_SAY, 0.0)]
-        self.links = TreeLinks()
-        self.labels = Labels()
-        self._reserve(1)
         self._set(**settings)
 
     def _set(self, *, Py_ssize_t max_splits, double swap_resistance, int32_t beam,
@@ -273,15 +151,8 @@ cdef class LabelTree(Tree):
         if self.whole is not None:
             self.whole.configure(**whole)
 
-    def __dealloc__(self):
-        self._empty_nodes()
-        give_back(self.nodes)
-
     cdef int bind(self, Context context) except -1:
-        Tree.bind(self, context)
-        # what was taken before is the model's from now on, as that of a copy is
-        self.nodes = <Node*> counted(self.nodes, self.capacity * sizeof(Node))
-        self.links.own()
+        LabelGroups.bind(self, context)
         if self.whole is not None:
             self.whole.bind(context)
         return 0
@@ -295,25 +166,12 @@ cdef class LabelTree(Tree):
     cdef int let_wait(self) except -1 nogil:
         return 0 if self.whole is None else self.whole.let_wait()
 
-    cdef int _reserve(self, int32_t n) except -1 nogil:
-        self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
-        return 0
-
-    cdef void _empty_nodes(self) noexcept nogil:
-        """Give back what nodes hold."""
-        cdef int32_t node
-        for node in range(self.capacity):
-            free_model(&self.nodes[node].test)
-            free_model(&self.nodes[node].model)
-            give_back(self.nodes[node].labels)
-            memset(&self.nodes[node], 0, sizeof(Node))
-
     cdef void _clear_groups(self) noexcept nogil:
         """Make the tree one node without labels, with what that takes and no more.
 
         It takes no memory, which might not be there: the root has been there from the first.
         """
-        self._empty_nodes()
+        self.empty_nodes()
         self.capacity = <int32_t> spacious(1)
         self.nodes = <Node*> shrunk(self.nodes, self.capacity * sizeof(Node))
         self.links.cut(1)
@@ -325,80 +183,10 @@ cdef class LabelTree(Tree):
         """Whether the whole tree speaks."""
         return not self.has_groups or (not self.is_settled and self.lead <= 0.0)
 
-    cdef inline void _look_at(self, Parts* parts, const Row* row,
-                              Scratch* scratch) noexcept nogil:
-        parts.row = &row.encoded
-        parts.n = row.encoded.n
-        parts.n_columns = self.context.n_columns
-        parts.room = scratch.part_slots[0]
-        parts.fine = NULL
-
-    cdef Walk* _walk(self, int32_t node, const Row* row, Scratch* scratch) noexcept nogil:
-        """Find the groups in which the label most probably is, level by level."""
-        cdef Walk* walk = <Walk*> scratch.memo
-        cdef Parts parts
-        cdef const Reached* here
-        cdef double right
-        cdef int32_t i, n_ahead
-        # it is not what the models of leaves remember
-        scratch.memo_owner = <const void*> self
-        scratch.memo_serial = 0
-        self._look_at(&parts, row, scratch)
-        walk.n_open, walk.n_groups = 1, 0
-        walk.open[0] = Reached(1.0, node)
-        while walk.n_open:
-            n_ahead = 0
-            for i in range(1, walk.n_open):
-                prefetch_parts(&self.nodes[walk.open[i].node].test, &parts)
-            for i in range(walk.n_open):
-                here = &walk.open[i]
-                if walk.n_groups == self.beam and here.mass <= walk.groups[self.beam - 1].mass:
-                    break
-                node = here.node
-                if self.links.links[node].left < 0:
-                    keep_best(walk.groups, &walk.n_groups, self.beam, here.mass, node)
-                    continue
-                right = sigmoid(side_score(&self.nodes[node].test, &parts))
-                keep_best(
-                    walk.ahead, &n_ahead, self.beam, here.mass * (1.0 - right),
-                    self.links.links[node].left,
-                )
-                keep_best(
-                    walk.ahead, &n_ahead, self.beam, here.mass * right,
-                    self.links.links[node].right,
-                )
-            memmove(walk.open, walk.ahead, n_ahead * sizeof(Reached))
-            walk.n_open = n_ahead
-        return walk
-
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
         if self._is_whole():
             return self.whole.leaf(row, scratch)
-        return self._likely_group(row, scratch)
-
-    cdef int32_t _likely_group(self, const Row* row, Scratch* scratch) noexcept nogil:
-        """The group of the most probable label; where that has none, the most probable group."""
-        cdef Found found
-        found.logs, found.sums = NULL, NULL
-        self._find(ROOT, row, scratch, &found)
-        if self.labels.records[found.label].group >= 0:
-            return self.labels.records[found.label].group
-        return (<const Walk*> scratch.memo).groups[0].node
-
-    cdef int32_t _counted_group(self, const Row* row, Scratch* scratch) noexcept nogil:
-        """The group of the label that counts say is most probable, -1 if they say nothing."""
-        cdef Scored* scored = <Scored*> scratch.pooled
-        cdef int32_t label, group = -1
-        cdef float score, best = 0.0
-        cdef int32_t last = self.postings.score(&row.encoded, scored)
-        while last > 0:
-            label = last - 1
-            last = scored[label].next
-            score = scored[label].score + self.postings.log_rows(label)
-            if self.labels.records[label].group >= 0 and (group < 0 or score > best):
-                group, best = self.labels.records[label].group, score
-            scored[label] = Scored(0.0, 0)
-        return group
+        return self.likely_group(row, scratch)
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         self.predict_below(ROOT, row, scratch, out)
@@ -408,165 +196,12 @@ cdef class LabelTree(Tree):
         if self._is_whole():
             self.whole.predict_below(node, row, scratch, out)
         else:
-            self._predict_groups(node, row, scratch, out)
-
-    cdef void _predict_groups(self, int32_t node, const Row* row, Scratch* scratch,
-                              Prediction* out) noexcept nogil:
-        cdef Found found
-        cdef double rest, total = 0.0
-        cdef int32_t k, n = self.context.n_labels
-        found.logs, found.sums = out.shares, NULL
-        for k in range(n if out.shares != NULL else 0):
-            out.shares[k] = HUGE_VAL
-        self._find(node, row, scratch, &found)
-        out.label = found.label
-        if out.shares == NULL:
-            return
-        rest = exp(found.rest.pooled - found.pooled)
-        for k in range(n):
-            out.shares[k] = exp(out.shares[k] - found.pooled) if out.shares[k] < HUGE_VAL else rest
-            total += out.shares[k]
-        for k in range(n):
-            out.shares[k] = self._smoothed(out.shares[k] / total)
-
-    cdef void _find(self, int32_t node, const Row* row, Scratch* scratch,
-                    Found* found) noexcept nogil:
-        """Find the most probable labels, by groups and by counts.
-
-        What groups do not find is shared evenly among all others; but what was not looked at is
-        never said to be more likely than what was.
-        """
-        cdef float logs[MOST_CLASSES + 8]
-        cdef Scored* scored = <Scored*> scratch.pooled
-        cdef const Walk* walk = self._walk(node, row, scratch)
-        cdef const Node* group
-        cdef Parts parts
-        cdef double log_mass, rest, mass = 0.0, best = -HUGE_VAL
-        cdef int32_t i, k, label, n_grouped = 0, n = self.context.n_labels
-        cdef int32_t last = self.postings.score(&row.encoded, scored)
-        self._look_at(&parts, row, scratch)
-        # of a row without columns that are counted groups alone speak
-        found.is_pooled = last > 0
-        found.label, found.n, found.rows = -1, 0, 0.0
-        found.wants_all = found.logs != NULL or found.sums != NULL
-        if found.sums != NULL:
-            found.sums.mass = found.sums.shares = found.sums.counts = 0.0
-        for i in range(walk.n_groups):
-            log_mass = log(walk.groups[i].mass)
-            if not found.is_pooled and not found.wants_all and log_mass < best:
-                break
-            group = &self.nodes[walk.groups[i].node]
-            label_logs(&group.model, &parts, group.stats.n_labels, logs)
-            mass += walk.groups[i].mass
-            n_grouped += group.stats.n_labels
-            for k in range(group.stats.n_labels):
-                label = group.labels[k]
-                best = max(best, log_mass + logs[k])
-                self._add(found, label, log_mass + logs[k], scored[label].score)
-                # it is not to come again
-                scored[label].score = -1.0 if scored[label].next else 0.0
-        rest = min(max(1.0 - mass, 0.0) / max(n - n_grouped, 1), 0.5 * exp(best))
-        rest = log(max(rest, LEAST_SHARE))
-        self._add_others(found, scored, last, rest)
-        if not found.wants_all:
-            return
-        found.n_rest = n - found.n
-        found.rest.share = rest
-        found.rest.count = log(max(
-            (self.postings.rows + n - found.rows) / max(found.n_rest, 1), 1.0
-        ))
-        found.rest.pooled = min(self._pooled(found, &found.rest), found.pooled + LOG_HALF)
-        if found.sums != NULL:
-            add_to_sums(found, &found.rest, found.n_rest)
-
-    cdef void _add_others(self, Found* found, Scored* scored, int32_t last,
-                          double rest) noexcept nogil:
-        """Note the labels that counts alone found, and clear what counts said of all."""
-        cdef double share, log_all = log(self.postings.rows + self.context.n_labels)
-        cdef int32_t label
-        while last > 0:
-            label = last - 1
-            last = scored[label].next
-            if scored[label].score >= 0.0:
-                share = rest
-                if self.labels.records[label].group < 0:
-                    # groups know nothing of it: as often as it came
-                    share = max(rest, self.postings.log_rows(label) - log_all)
-                self._add(found, label, share, scored[label].score)
-            scored[label] = Scored(0.0, 0)
-
-    cdef inline double _pooled(self, const Found* found, const Candidate* candidate) noexcept nogil:
-        if not found.is_pooled:
-            return candidate.share
-        return self.says[0].weight * candidate.share + self.says[1].weight * candidate.count
-
-    cdef inline void _add(self, Found* found, int32_t label, double share,
-                          double score) noexcept nogil:
-        """Note a label that was found."""
-        cdef Candidate candidate
-        candidate.share = max(share, LOG_LEAST)
-        candidate.count = score + self.postings.log_rows(label)
-        candidate.pooled = self._pooled(found, &candidate)
-        if found.label < 0 or candidate.pooled > found.pooled or (
-            candidate.pooled == found.pooled and label < found.label
-        ):
-            if found.sums != NULL and found.label >= 0:
-                scale_sums(found.sums, exp(found.pooled - candidate.pooled))
-            found.label, found.pooled = label, candidate.pooled
-        if not found.wants_all:
-            return
-        if found.sums != NULL:
-            add_to_sums(found, &candidate, 1)
-            if label == found.sums.asked:
-                found.sums.truth = candidate
-                found.sums.has_truth = True
-        if found.logs != NULL:
-            found.logs[label] = candidate.pooled
-        found.n += 1
-        found.rows += 1.0 + self.postings.rows_of(label)
-
-    cdef double _smoothed(self, double share) noexcept nogil:
-        """With one vote that is everybody's: no label that was ever met is impossible."""
-        cdef double weight = self.nodes[ROOT].stats.weight
-        return (weight * share + 1.0 / self.context.n_labels) / (weight + 1.0)
+            self.predict_groups(node, row, scratch, out)
 
     cdef list top_shares(self, const Row* row, Scratch* scratch, Py_ssize_t count):
-        """Without a dict of all labels."""
-        cdef Prediction out
-        cdef double[::1] room
         if self._is_whole():
             return self.whole.top_shares(row, scratch, count)
-        shares = np.empty(self.context.n_labels)
-        room = shares
-        out.shares = &room[0]
-        self._predict_groups(ROOT, row, scratch, &out)
-        count = min(count, len(shares))
-        # of equals the first, and more of them than are asked for
-        best = (shares >= np.partition(shares, -count)[-count]).nonzero()[0]
-        best = best[np.argsort(-shares[best], kind="stable")][:count]
-        return list(zip(best.tolist(), shares[best].tolist()))
-
-    cdef void _judge(self, const Row* row, const Example* example,
-                     Scratch* scratch) noexcept nogil:
-        """Let the exponents of groups and counts follow the gradient of the log loss."""
-        cdef Sums sums
-        cdef Found found
-        found.logs, found.sums = NULL, &sums
-        sums.asked = example.label
-        sums.has_truth = False
-        self._find(ROOT, row, scratch, &found)
-        if not found.is_pooled:
-            return
-        if not sums.has_truth:
-            sums.truth = found.rest
-        move_exponent(
-            &self.says[0], sums.truth.share - sums.shares / sums.mass, SAY_RATE, example.weight
-        )
-        move_exponent(
-            &self.says[1], sums.truth.count - sums.counts / sums.mass, SAY_RATE, example.weight
-        )
-        self.says[0].weight = max(self.says[0].weight, LEAST_OF_GROUPS)
-        self.says[1].weight = min(self.says[1].weight, MOST_OF_COUNTS)
+        return self.top_of_groups(row, scratch, count)
 
     # ---------------------------------------------------------------------------- learning
 
@@ -580,12 +215,12 @@ cdef class LabelTree(Tree):
         elif not self.is_settled:
             self._compare(row, example, scratch, out)
         elif out != NULL:
-            self._predict_groups(ROOT, row, scratch, out)
+            self.predict_groups(ROOT, row, scratch, out)
         if (
             self.has_groups and self.rows % JUDGED == 0.0
             and self.labels.records[example.label].weight > 0.0
         ):
-            self._judge(row, example, scratch)
+            self.judge_groups(row, example, scratch)
         scratch.memo_serial = 0
         return self._learn_label(row, example, scratch)
 
@@ -597,7 +232,7 @@ cdef class LabelTree(Tree):
         cdef LabelRecord* record = &self.labels.records[label]
         cdef bint is_short
         cdef Parts parts
-        self._look_at(&parts, row, scratch)
+        self.look_at(&parts, row, scratch)
         if not self.has_groups:
             record.weight += example.weight
             # as long as labels are few there may never be groups
@@ -639,10 +274,10 @@ cdef class LabelTree(Tree):
         cdef double right
         of_groups.shares = of_whole.shares = NULL
         if out != NULL and not is_whole:
-            self._predict_groups(ROOT, row, scratch, out)
+            self.predict_groups(ROOT, row, scratch, out)
             of_groups.label = out.label
         else:
-            self._predict_groups(ROOT, row, scratch, &of_groups)
+            self.predict_groups(ROOT, row, scratch, &of_groups)
         if out != NULL and is_whole:
             self.whole.learn(row, example, scratch, out)
             of_whole.label = out.label
@@ -789,9 +424,9 @@ cdef class LabelTree(Tree):
         """Find a group for a label without one: that of the label which is most probable for its
         example, by what is counted if there is anything, or nearest to it where labels are
         arranged by means; or that to which the example goes, or a smaller one."""
-        cdef int32_t n, node = self._counted_group(row, scratch)
+        cdef int32_t n, node = self.counted_group(row, scratch)
         if node < 0:
-            node = self._likely_group(row, scratch)
+            node = self.likely_group(row, scratch)
             n = self.links.links[node].parent
             if n >= 0 and self.nodes[n].stats.by_means:
                 node = self._nearest_group(label, <const Walk*> scratch.memo)
@@ -1009,7 +644,7 @@ cdef class LabelTree(Tree):
         if not self._finds_room(&node, size):
             return node
         by_means = self.labels.order(self.nodes[node].labels, n, places, &cut)
-        self._reserve(self.links.size + 2)
+        self.reserve(self.links.size + 2)
         self.links.reserve(self.links.size + 2)
         self._part(node, places, cut, by_means)
         return node
@@ -1079,7 +714,7 @@ cdef class LabelTree(Tree):
         if self._is_whole():
             return self.whole.path(row, scratch)
         node = self.leaf(row, scratch)
-        self._look_at(&parts, row, scratch)
+        self.look_at(&parts, row, scratch)
         nodes = [(node, None)]
         while self.links.links[node].parent >= 0:
             node = self.links.links[node].parent
@@ -1094,7 +729,7 @@ cdef class LabelTree(Tree):
         cdef double found = 0.0
         if self._is_whole():
             return self.whole.ways(row, scratch)
-        walk = self._walk(ROOT, row, scratch)
+        walk = self.walk(ROOT, row, scratch)
         shares = {}
         for i in range(walk.n_groups):
             found += walk.groups[i].mass
@@ -1103,7 +738,7 @@ cdef class LabelTree(Tree):
             while node >= 0:
                 shares[node] = shares.get(node, 0.0) + walk.groups[i].mass / found
                 node = self.links.links[node].parent
-        self._look_at(&parts, row, scratch)
+        self.look_at(&parts, row, scratch)
         ways = []
         depths = self.links.depths()
         for node in sorted(shares, key=lambda node: (depths[node], node)):
@@ -1127,7 +762,7 @@ cdef class LabelTree(Tree):
         out.add_bias(before)
         if after == before:
             return 0
-        self._look_at(&parts, row, scratch)
+        self.look_at(&parts, row, scratch)
         counts = np.zeros((parts.n, 1))
         counts[:row.encoded.n_linear, 0] = self.postings.column_scores(
             &row.encoded, out.output
@@ -1136,7 +771,7 @@ cdef class LabelTree(Tree):
         total = self.says[1].weight * sums[:, 0]
         # counts speak where they tell anything of any label
         weight = 1.0
-        if total.any() or self._counted_group(row, scratch) >= 0:
+        if total.any() or self.counted_group(row, scratch) >= 0:
             weight = self.says[0].weight
         child, place = self.labels.records[out.output].group, self.labels.records[out.output].place
         if child < 0:
@@ -1236,7 +871,7 @@ cdef class LabelTree(Tree):
         cdef const LabelRecord* record
         cdef Node* group
         self.links.take_state(state["links"])
-        self._reserve(self.links.size)
+        self.reserve(self.links.size)
         import_records(&self.nodes[0].stats, sizeof(Node), state["nodes"])
         self.labels.take_state(state["labels"], state["sums"])
         self.lead, self.most_lead = state["lead"], state["most_lead"]
