@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +19,7 @@ from streamtree.inspection import (
     strongest,
     with_inner_nodes,
 )
+from streamtree.modelfile import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,6 +43,8 @@ _LEAST_WIDTH, _NAME_WIDTH = 5.0, 1.6
 _FONT_SIZE = 8.5
 # characters that fit a box, lines that a test may take, and terms of a linear one
 _CHARACTERS, _MOST_LINES, _MOST_TERMS = 32, 4, 3
+# control characters, and what else XML forbids: no picture can show them
+_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -142,13 +147,19 @@ class TreeDrawing:
     def save(self, path: str) -> None:
         """Write a picture; the ending of the file's name says which: png, svg, pdf, ...
 
+        The file is either whole in its place or, on any error, as it was.
+
         Raises
         ------
         ImportError
             If matplotlib is not installed.
 
         """
-        self._figure().savefig(path, dpi=150, facecolor="white")
+        figure = self._figure()
+        stem, ending = os.path.splitext(path)
+        kind = ending[1:] or "png"
+        with replacing(f"{stem}.{kind}") as file:
+            figure.savefig(file, format=kind, dpi=150, facecolor="white")
 
     def _figure(self) -> Any:
         return self.plot().figure
@@ -304,8 +315,8 @@ def _box(
     if hidden:
         lines.append(f"{hidden:,} node{'s' * (hidden > 1)} below")
     return Box(
-        f"n{view.node}", f"n{view.parent}" if view.parent >= 0 else "", view.branch, tuple(title),
-        tuple(lines), colours.of(view), colours.bar(view.shares), share, view.is_leaf,
+        f"n{view.node}", f"n{view.parent}" if view.parent >= 0 else "", _shown(view.branch),
+        tuple(title), tuple(lines), colours.of(view), colours.bar(view.shares), share, view.is_leaf,
     )
 
 
@@ -342,9 +353,8 @@ def _said(view: NodeView) -> list[str]:
         ]
     if view.prediction is None:
         return ["nothing yet"] if not view.test else []
-    return [f"{view.prediction:.4g}" if isinstance(view.prediction, float) else short(
-        view.prediction
-    )]
+    number = isinstance(view.prediction, float)
+    return [f"{view.prediction:.4g}" if number else _cut(short(view.prediction), _CHARACTERS)]
 
 
 def _percent(share: float) -> str:
@@ -353,7 +363,13 @@ def _percent(share: float) -> str:
     return f"{100 * share:.{0 if share > 0.1 else 1}f} %"
 
 
+def _shown(text: str) -> str:
+    """A text with escapes for letters that no picture can show."""
+    return _UNSHOWN.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 def _cut(text: str, most: int) -> str:
+    text = _shown(text)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -370,6 +386,7 @@ def _asked(view: NodeView) -> list[str]:
 
 
 def _wrapped(text: str) -> list[str]:
+    text = _shown(text)
     lines = textwrap.wrap(text, _CHARACTERS) or [text]
     if len(lines) > _MOST_LINES:
         lines = [*lines[: _MOST_LINES - 1], _cut(" ".join(lines[_MOST_LINES - 1 :]), _CHARACTERS)]

@@ -313,7 +313,7 @@ def write(
     if notes is not None:
         header["notes"] = notes
     header["arrays"] = {}
-    with _replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
+    with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             header["arrays"][name] = _write_array(archive, name, array)
         text = json.dumps(header, allow_nan=False)
@@ -369,7 +369,7 @@ def _write_array(archive: zipfile.ZipFile, name: str, array: Any) -> dict[str, A
 
 
 @contextlib.contextmanager
-def _replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A new file that takes the place of `path` once it is whole and on the disk.
 
     It has the permissions of the older one.

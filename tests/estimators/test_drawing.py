@@ -3,6 +3,7 @@
 import itertools
 import re
 import sys
+from xml.dom import minidom
 
 import numpy as np
 import pytest
@@ -147,6 +148,50 @@ def test_quotes_and_dollars_in_names_are_taken_as_they_are(tmp_path):
     drawing.save(str(tmp_path / "tree.png"))
 
 
+@pytest.mark.parametrize("letter", ["\ud800", "\x00", "\x01", "\n", "\x85", "\ufffe"])
+def test_letters_that_no_picture_can_show_are_written_as_escapes(letter, tmp_path):
+    pytest.importorskip("matplotlib")
+    name, escape = f"a{letter}b", f"a{repr(letter)[1:-1]}b"
+    label = 20 * letter
+    views = with_inner_nodes([
+        NodeView(0, -1, 0, test=name, strengths={name: 1.0}, feature=name),
+        NodeView(1, 0, 1, f"= {name}", weight=1.0, prediction=label, shares={label: 1.0},
+                 uses=(name,)),
+        NodeView(2, 0, 1, "others", weight=3.0, prediction=name, shares={name: 1.0}),
+        NodeView(3, 0, 1, "none", weight=3.0, prediction=name),
+    ])
+    drawing = TreeDrawing(views)
+    root, first, second, third = drawing.boxes
+    assert root.title == third.title == (escape,)
+    assert first.edge == f"= {escape}"
+    assert f"by {escape}" in first.lines
+    assert second.title == (f"{escape}  100 %",)
+    # they are cut as they are written
+    assert all(len(line) < 40 for box in drawing.boxes for line in (*box.title, *box.lines))
+    drawing.source.encode()
+    drawing.save(str(tmp_path / "tree.svg"))
+    minidom.parse(str(tmp_path / "tree.svg"))
+    minidom.parseString(drawing._repr_mimebundle_()["image/svg+xml"])
+    texts = drawing.plot().get_legend().get_texts()
+    assert texts[0].get_text() == escape
+
+
+def test_a_picture_is_written_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
+    backend = pytest.importorskip("matplotlib.backends.backend_svg")
+    path = tmp_path / "tree.svg"
+    path.write_text("an older picture")
+
+    def fail(renderer):
+        raise RuntimeError("half way")
+
+    monkeypatch.setattr(backend.RendererSVG, "finalize", fail)
+    drawing = ModelTreeClassifier().draw()
+    with pytest.raises(RuntimeError, match="half way"):
+        drawing.save(str(path))
+    assert path.read_text() == "an older picture"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize(
     "make", [ModelTreeClassifier, SelfTerminatingTreeClassifier, SoftTreeRegressor]
 )
@@ -156,10 +201,12 @@ def test_pictures_are_files_and_pages_of_a_notebook(make, tmp_path):
     model = make()
     model.learn_many(X, y)
     drawing = model.draw(max_depth=1, max_branches=3)
-    for ending, first in [("png", b"\x89PNG"), ("pdf", b"%PDF")]:
+    for ending, first in [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("SVG", b"<?xml")]:
         path = tmp_path / f"tree.{ending}"
         drawing.save(str(path))
         assert path.read_bytes().startswith(first)
+    drawing.save(str(tmp_path / "no ending"))
+    assert (tmp_path / "no ending.png").exists()
     assert drawing._repr_mimebundle_()["image/svg+xml"].startswith("<?xml")
     axes = drawing.plot()
     assert drawing.plot(axes) is axes
