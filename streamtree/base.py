@@ -127,7 +127,9 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
             params = {**self.__dict__, name: value}
             if name == "max_bytes":
                 # members of a forest have bounds of their own
-                self.clone({name: value})
+                trial = type(self).__new__(type(self))
+                trial.__dict__.update(params)
+                trial._new_core()
             self._core.configure(
                 max_bytes=check_max_bytes(params.get("max_bytes")), **self._settings(params)
             )
@@ -175,7 +177,7 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
                 raise ValueError(f"what was learned does not fit {new_params}: {error}") from error
             clone._core.restore(snapshot)
             for name, value in self.__dict__.items():
-                if name not in self._get_params():
+                if name not in self._get_params() and name not in core_parameters(type(self)):
                     setattr(clone, name, copy.deepcopy(value))
         return clone
 

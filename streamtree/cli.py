@@ -909,7 +909,7 @@ def _target_as_learned(model: StreamModel, target: Target | Targets) -> Target |
     kinds = {type(label) for label in model.labels} if task == "classification" else set()
     # where some are text all are read as text
     kind = str if str in kinds else kinds.pop() if len(kinds) == 1 else None
-    return Target(target.name, task, kind)
+    return Target(target.name, task, kind if kind in (str, int, bool, float) else None)
 
 
 def _saved(checkpoint: Checkpoint, options: Mapping[str, Any]) -> tuple[Any, int, Notes]:

@@ -78,7 +78,7 @@ class Reading:
     learned_nominal, learned_dates
         Further ones of these, which need not be there: those that a model knows as such.
     learned_numbers
-        Columns that a model knows as numbers alone: there true and false are 1 and 0.
+        Columns that a model knows as numbers alone: in a CSV, true and false are 1 and 0 there.
     missing
         Cells that stand for a missing value, besides the empty one.
 
@@ -378,7 +378,7 @@ class Reader:
                     cells[name] = numbers
                 else:
                     text = _text(column, how.missing)
-                    if name in how.learned_numbers:
+                    if separator and name in how.learned_numbers:
                         text = text.str.replace("(?i)^true$", "1").str.replace("(?i)^false$", "0")
                     _split(name, text, separator, cells, mixed)
             elif name in self._nominal:
@@ -501,13 +501,13 @@ class Reader:
 
 # ---------------------------------------------------------------------------- target
 
-TRUTHS = {"true": True, "false": False}
+TRUTHS = {"true": True, "false": False, "1": True, "0": False}
 # what text is read as after labels of another type: how they are called, and how it is read
 KINDS_OF_TEXT: dict[Any, tuple[str, Callable[[Any], Any]]] = {
     bool: ("true and false", lambda text: text.str.to_lowercase().replace_strict(
         TRUTHS, default=None, return_dtype=pl.Boolean
     )),
-    float: ("numbers", lambda text: text.cast(pl.Float64, strict=False)),
+    float: ("numbers", lambda text: text.cast(pl.Float64, strict=False).fill_nan(None)),
 }
 
 

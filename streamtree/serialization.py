@@ -155,28 +155,26 @@ def _checked_estimator(name: str, parameters: dict[str, Any]) -> type[StreamMode
 
 
 def _nested(value: Any) -> Iterator[dict[str, Any]]:
-    """The parameters of an estimator, and of all estimators in them."""
+    """The parameters of all estimators that are in a value."""
     if isinstance(value, Template):
-        value = value.parameters
+        yield (value := value.parameters)
     if isinstance(value, dict):
-        yield value
         value = tuple(value.values())
-    if type(value) is tuple:
-        for part in value:
-            yield from _nested(part)
+    for part in value if type(value) is tuple else ():
+        yield from _nested(part)
 
 
 def _n_trees(parameters: dict[str, Any]) -> int:
     """How many trees the estimators in parameters would make."""
     found = list(_nested(parameters))
-    numbers = [each.get("n_trees") for each in found]
-    return len(found) - 1 + sum(n for n in numbers if type(n) is int and n > 0)
+    numbers = [each.get("n_trees") for each in (parameters, *found)]
+    return len(found) + sum(n for n in numbers if type(n) is int and n > 0)
 
 
 def _n_first_nodes(parameters: dict[str, Any]) -> int:
     """How many nodes the trees of estimators in parameters begin with, where they begin full."""
     return sum(
-        2 << depth for each in _nested(parameters)
+        2 << depth for each in (parameters, *_nested(parameters))
         if each.get("start") == "zeros"
         and isinstance(depth := each.get("depth"), int) and 0 < depth < 64
     )

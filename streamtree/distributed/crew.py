@@ -56,6 +56,7 @@ class Job:
         self.reference: Any = None
         self.is_done = False
         self.result: Any = None
+        self.failure: Exception | None = None
 
 
 class Seat:
@@ -119,10 +120,12 @@ class Crew:
         in_flight: int = 4,
         resources: dict[str, Any] | None = None,
     ) -> None:
-        for name, value in (
-            ("n_workers", n_workers), ("checkpoint_rows", checkpoint_rows), ("in_flight", in_flight)
-        ):
-            check_integer(name, value, at_least=1, at_most=2**62)
+        n_workers, checkpoint_rows, in_flight = (
+            check_integer(name, value, at_least=1, at_most=2**62) for name, value in (
+                ("n_workers", n_workers), ("checkpoint_rows", checkpoint_rows),
+                ("in_flight", in_flight),
+            )
+        )
         self._own_folder = None
         if folder is None:
             self._own_folder = tempfile.TemporaryDirectory()
@@ -212,14 +215,13 @@ class Crew:
         self._send(seat, job)
 
     def finish(self, seat: Seat, job: Job) -> Any:
-        """Wait for a job; returns its result."""
+        """Wait for a job; returns its result. Whoever asks is told that it has failed."""
         while not job.is_done:
             try:
                 job.result = ray.get(job.reference)
-            except RayTaskError:
-                job.is_done = True
+            except RayTaskError as error:
+                job.failure, job.is_done = error, True
                 self._forget(seat, job)
-                raise
             except RayActorError:
                 self._recover(seat)
             else:
@@ -229,6 +231,8 @@ class Crew:
                 self._forget(seat, job)
                 if job.first is not None and not job.is_awaited and job.result[1] is not None:
                     self._errors.append(job.result[1])
+        if job.failure is not None:
+            raise job.failure
         return job.result
 
     def _forget(self, seat: Seat, job: Job) -> None:

@@ -176,7 +176,7 @@ class ShardedForest(Shape, Generic[Forest]):
                 "members that are spread over processes cannot rest: set forest.rests = False"
             )
         n_members = len(forest.member_weights) - forest._is_corrected
-        n_workers = check_integer("n_workers", n_workers, at_least=1, at_most=2**31)
+        n_workers = check_integer("n_workers", n_workers, at_least=1, at_most=2**62)
         if n_workers > n_members:
             raise ValueError(
                 f"n_workers must be at most {n_members}, as many as there are members to spread, "

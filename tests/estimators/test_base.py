@@ -120,7 +120,14 @@ def test_a_subclass_may_have_parameters_of_its_own():
         model.leaf_model = "majority"
     clone = model.clone({"threshold": 0.2})
     assert (clone.threshold, clone.learning_rate, clone.grace_period) == (0.2, 1.5, 20)
+    model.max_bytes = 2**20
+    with pytest.raises(ValueError, match="max_bytes"):
+        model.max_bytes = 10
+    assert model.max_bytes == 2**20
     model.learn_one({"a": 1.0}, "x")
+    model.note = "seen"
+    whole = model.clone(include_attributes=True)
+    assert (whole.threshold, whole.predict_one({}), whole.note) == (0.3, "x", "seen")
     again = pickle.loads(pickle.dumps(model))
     assert (again.threshold, again.predict_one({})) == (0.3, "x")
 

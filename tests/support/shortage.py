@@ -68,4 +68,5 @@ def run_short(code):
         return subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "LD_PRELOAD": str(library)},
             cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False,
+            timeout=600,
         )

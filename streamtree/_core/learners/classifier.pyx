@@ -53,7 +53,7 @@ cdef class Classifier(Learner):
                 return 0
             if intake.has_new_names():
                 intake.commit(intake.own.incoming)
-            # what fails from here on is not counted among the labels
+            # what fails before does not count among the labels
             intake.labels.begin()
             example.label = intake.labels.add(y, True)
             example.targets = NULL

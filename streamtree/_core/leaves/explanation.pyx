@@ -76,7 +76,7 @@ cdef object within_range(object parts):
     if most < LARGE:
         return parts
     parts = np.clip(np.nan_to_num(parts), -MOST, MOST)
-    return parts / np.abs(parts).max()
+    return parts / max(np.abs(parts).max(), 1e-300)
 
 
 cdef object pushing(object parts, bint is_up):
