@@ -13,6 +13,8 @@ Exits with 1 if there is a miss.
 
 from __future__ import annotations
 
+import copy
+import itertools
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -57,6 +59,14 @@ class Disturbance:
     name: str
     change: Callable[[Array, Array], None]
     judged_from: int
+
+    def of(self, X: Array, y: Array) -> tuple[Array, Array, int]:
+        """A stream with it, up to the last row that is judged, and its first row that is other."""
+        end = self.judged_from + JUDGED
+        X_now, y_now = X[:end].copy(), y[:end].copy()
+        self.change(X_now, y_now)
+        is_other = (X_now != X[:end]).any(axis=1) | (y_now != y[:end])
+        return X_now, y_now, int(is_other.argmax())
 
 
 def cell(row: int, value: float) -> Disturbance:
@@ -159,15 +169,21 @@ def compare(
     found = np.zeros((len(disturbances), 2))
     for seed in seeds:
         X, truth = classes(seed) if is_classifier else numbers(seed)
-        clean = scores(estimator(), X, truth, truth)
-        for i, disturbance in enumerate(disturbances):
-            first = disturbance.judged_from
-            end = first + JUDGED    # what comes behind changes nothing
-            X_now, y_now = X[:end].copy(), truth[:end].copy()
-            disturbance.change(X_now, y_now)
-            there = scores(estimator(), X_now, y_now, truth[:end])
-            found[i, 0] += judged(clean, truth, first, is_classifier)
-            found[i, 1] += judged(there, truth, first, is_classifier)
+        streams = [disturbance.of(X, truth) for disturbance in disturbances]
+        # what was learned before the first row that is other
+        model, before, parts = estimator(), {}, []
+        for begin, end in itertools.pairwise(sorted({0, len(X), *(each[2] for each in streams)})):
+            before[begin] = copy.deepcopy(model)
+            parts.append(scores(model, X[begin:end], truth[begin:end], truth[begin:end]))
+        clean = np.concatenate(parts)
+        for i, (X_now, y_now, begin) in enumerate(streams):
+            judged_from, end = disturbances[i].judged_from, len(X_now)
+            there = clean[:end].copy()
+            there[begin:] = scores(
+                copy.deepcopy(before[begin]), X_now[begin:], y_now[begin:], truth[begin:end]
+            )
+            found[i, 0] += judged(clean, truth, judged_from, is_classifier)
+            found[i, 1] += judged(there, truth, judged_from, is_classifier)
     means = (found / len(seeds)).tolist()
     return [(d.name, *pair) for d, pair in zip(disturbances, means, strict=True)]
 

@@ -42,6 +42,7 @@ from streamtree.base import (
 )
 from streamtree.batches import distinct_texts
 from streamtree.checkpoint import Checkpoint
+from streamtree.drawing import save_figure
 from streamtree.reading import (
     HEAD_ROWS,
     Chunk,
@@ -787,7 +788,7 @@ def _draw(title: str, run: Run, path: str) -> None:
     axes.grid(alpha=0.3)
     figure.legend(loc="outside right upper", frameon=False)
     try:
-        figure.savefig(path)
+        save_figure(figure, path)
     except ValueError as error:  # an ending that is no format
         raise DataError(f"cannot draw {path}: {error}") from error
 

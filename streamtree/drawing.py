@@ -23,8 +23,9 @@ from streamtree.modelfile import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["TreeDrawing"]
+__all__ = ["TreeDrawing", "save_figure"]
 
 Colour = tuple[float, float, float]
 
@@ -45,6 +46,14 @@ _FONT_SIZE = 8.5
 _CHARACTERS, _MOST_LINES, _MOST_TERMS = 32, 4, 3
 # control characters, and what else XML forbids: no picture can show them
 _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def save_figure(figure: Figure, path: str) -> None:
+    """Write a figure of matplotlib, as a whole or not at all; without an ending it is a png."""
+    stem, ending = os.path.splitext(path)
+    kind = ending[1:] or "png"
+    with replacing(f"{stem}.{kind}") as file:
+        figure.savefig(file, format=kind, dpi=150, facecolor="white")
 
 
 @dataclass(frozen=True)
@@ -155,11 +164,7 @@ class TreeDrawing:
             If matplotlib is not installed.
 
         """
-        figure = self._figure()
-        stem, ending = os.path.splitext(path)
-        kind = ending[1:] or "png"
-        with replacing(f"{stem}.{kind}") as file:
-            figure.savefig(file, format=kind, dpi=150, facecolor="white")
+        save_figure(self._figure(), path)
 
     def _figure(self) -> Any:
         return self.plot().figure

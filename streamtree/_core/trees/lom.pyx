@@ -580,10 +580,13 @@ cdef class LomTree(Tree):
         cdef Table* table = &self.nodes[node].classes
         cdef const ClassRecord* records = <const ClassRecord*> table.records
         cdef int32_t slot
-        for slot in range(table.capacity):
-            if records[slot].passage.trained > 0.0:
-                self._passage(node, table_key(table, slot))[0] = records[slot].passage
-        table_free(table)
+        try:
+            for slot in range(table.capacity):
+                if records[slot].passage.trained > 0.0:
+                    self._passage(node, table_key(table, slot))[0] = records[slot].passage
+        finally:
+            # where memory runs out, those that are left keep nothing
+            table_free(table)
         return 0
 
     cdef void _forget_passages(self, int32_t node) noexcept nogil:
