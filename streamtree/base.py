@@ -176,8 +176,9 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
             except StateError as error:
                 raise ValueError(f"what was learned does not fit {new_params}: {error}") from error
             clone._core.restore(snapshot)
+            parameters = self._get_params().keys() | core_parameters(type(self))
             for name, value in self.__dict__.items():
-                if name not in self._get_params() and name not in core_parameters(type(self)):
+                if name not in parameters:
                     setattr(clone, name, copy.deepcopy(value))
         return clone
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamtree.base import StreamClassifier, StreamModel, StreamRegressor, is_itself
-from streamtree.batches import label_array, label_list, repeatable, target_array
+from streamtree.batches import label_array, repeatable
 
 __all__ = ["ModelPool", "likeliest", "mean_shares"]
 
@@ -142,12 +142,12 @@ class ModelPool:
         """
         y = repeatable(y)
         for model in self.models:
-            batch, arguments = model._prepared(X, y, None)
+            _, arguments = model._prepared(X, y, None)
             if self._is_classifier:
                 model._core.check_labels(arguments[3])
         if self._is_classifier:
-            return self._tested_labels(X, label_list(y, batch.n_rows), y)
-        return self._tested_numbers(X, target_array(y, batch.n_rows)[:, 0], y)
+            return self._tested_labels(X, arguments[3], y)
+        return self._tested_numbers(X, arguments[4][:, 0], y)
 
     def _tested_labels(self, X: Any, wanted: list[Any], y: Any) -> NDArray[Any]:
         said = []

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import pickle
 import platform
 import shutil
 import subprocess
@@ -59,14 +60,50 @@ def failing():
     return fail_after
 
 
+def after_failures(model, X, y, has_come, n_requests, n_behind):
+    """Models that lacked memory in the row after which something holds of them.
+
+    Of that row one request after the other fails; then model and copy go on alike.
+    """
+    before, row, size = pickle.dumps(model), 0, 1000
+    while size >= 1:
+        model = pickle.loads(before)
+        while True:
+            assert row < len(X), "it has not come"
+            model.learn_many(X[row : row + size], y[row : row + size])
+            if has_come(model):
+                break
+            before, row = pickle.dumps(model), row + size
+        size //= 10
+    fail_after, failed = failing(), 0
+    for n in range(n_requests):
+        model = pickle.loads(before)
+        assert not has_come(model)
+        fail_after(n)
+        try:
+            model.learn_many(X[row : row + 1], y[row : row + 1])
+        except MemoryError:
+            failed += 1
+        finally:
+            fail_after(-1)
+        yield model
+        copy = pickle.loads(pickle.dumps(model))
+        for each in (model, copy):
+            each.learn_many(X[row + 1 : row + n_behind], y[row + 1 : row + n_behind])
+        assert pickle.dumps(copy) == pickle.dumps(model), n
+    assert failed, "no request has failed"
+
+
 def run_short(code):
-    """Run code in a process in which `failing` finds the function."""
+    """Run code in a process in which `failing` finds the function; returns what it has written."""
     with tempfile.TemporaryDirectory() as folder:
         source, library = Path(folder) / "shortage.c", Path(folder) / "shortage.so"
         source.write_text(SOURCE)
         subprocess.run(["cc", "-O1", "-shared", "-fPIC", source, "-o", library], check=True)
-        return subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", code], env={**os.environ, "LD_PRELOAD": str(library)},
             cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False,
             timeout=600,
         )
+    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout

@@ -286,42 +286,17 @@ def test_many_examples_leave_the_process_as_it_was(params):
 
 
 SPLITTING = '''
-import pickle
 import numpy as np
 from streamtree import LOMTreeClassifier, ModelTreeClassifier
-from support.shortage import failing
+from support.shortage import after_failures
 
 X = np.random.default_rng(5).uniform(size=(4000, 2))
 y = ((X[:, 0] > 0.5) != (X[:, 1] > 0.5)).astype(int) + 2 * (X[:, 0] * 5).astype(int)
-# the row with which the tree splits first
-before, row, size = pickle.dumps(MODEL), 0, 100
-while size >= 1:
-    model = pickle.loads(before)
-    while True:
-        model.learn_many(X[row : row + size], y[row : row + size])
-        if model.n_nodes > 1:
-            break
-        before, row = pickle.dumps(model), row + size
-    size //= 10
-assert model.n_nodes == 3
-fail_after, failed = failing(), 0
-for n in range(40):
-    model = pickle.loads(before)
-    fail_after(n)
-    try:
-        model.learn_many(X[row : row + 1], y[row : row + 1])
-    except MemoryError:
-        failed += 1
-    fail_after(-1)
+has_split = lambda model: model.n_nodes > 1
+for model in after_failures(MODEL, X, y, has_split, n_requests=40, n_behind=500):
     tree = model.snapshot()["tree"]
     # only leaves have votes by class
-    assert not np.diff(tree["classes"]["starts"])[tree["links"]["left"] >= 0].any(), n
-    copy = pickle.loads(pickle.dumps(model))
-    for each in (model, copy):
-        each.learn_many(X[row + 1 : row + 500], y[row + 1 : row + 500])
-    assert model.n_nodes > 1
-    assert pickle.dumps(copy) == pickle.dumps(model), n
-print(failed)
+    assert not np.diff(tree["classes"]["starts"])[tree["links"]["left"] >= 0].any()
 '''
 
 
@@ -330,7 +305,4 @@ print(failed)
     "model", ["ModelTreeClassifier()", "LOMTreeClassifier(leaf_model='majority')"]
 )
 def test_a_split_that_found_no_memory_leaves_nothing_to_the_next_one(model):
-    done = run_short(SPLITTING.replace("MODEL", model))
-    assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    # some request failed
-    assert int(done.stdout) > 0
+    run_short(SPLITTING.replace("MODEL", model))
