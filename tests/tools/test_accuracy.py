@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import importlib
 import math
-import os
 
 import numpy as np
 import pytest
@@ -205,29 +205,37 @@ def test_table_keeps_what_it_is_given_and_replaces_what_is_named(tmp_path):
 # ------------------------------------------------------------------------------ workers
 
 
+# a module of its own, so that a process which does it has nothing else to import
+HALVING = """
+import os
+import time
+
+
 def halve(number, action):
     if action == "fail":
-        raise ValueError("odd\nand more")
+        raise ValueError("odd\\nand more")
     if action == "die":
         os._exit(7)
     if action == "hang":
-        while True:
-            pass
+        time.sleep(600)
     return number // 2
+"""
 
 
 @pytest.mark.slow
-def test_workers_survive_errors_deaths_and_silence(monkeypatch):
-    # the processes look for the module of their work, and for that of the function
+def test_workers_survive_errors_deaths_and_silence(monkeypatch, tmp_path):
+    (tmp_path / "halving.py").write_text(HALVING)
+    # the processes look for the module of the function, and for that of their work
     monkeypatch.syspath_prepend(FOLDER)
-    monkeypatch.syspath_prepend(FOLDER.parent / "tests")
+    monkeypatch.syspath_prepend(tmp_path)
+    halve = importlib.import_module("halving").halve
     tasks = [(8, "do"), (3, "fail"), (5, "die"), (6, "hang"), (10, "do")]
-    found = dict(workers.finished(halve, tasks, jobs=2, limit=20))
+    found = dict(workers.finished(halve, tasks, jobs=2, limit=5))
     assert found[8, "do"] == 4
     assert found[10, "do"] == 5
     assert str(found[3, "fail"]) == "ValueError: odd"
     assert str(found[5, "die"]) == "the process ended with code 7"
-    assert str(found[6, "hang"]) == "no answer after 20 seconds"
+    assert str(found[6, "hang"]) == "no answer after 5 seconds"
 
 
 # --------------------------------------------------------------------------------- gate

@@ -9,7 +9,13 @@ from scipy import sparse
 from support.marks import first_quick
 from support.programs import program
 
-from streamtree import ModelTreeClassifier, NonGreedyTreeMultiTargetRegressor, SoftTreeRegressor
+from streamtree import (
+    ForestClassifier,
+    ForestRegressor,
+    ModelTreeClassifier,
+    NonGreedyTreeMultiTargetRegressor,
+    SoftTreeRegressor,
+)
 
 robustness = program("robustness")
 
@@ -33,8 +39,9 @@ TARGETS = [
 )
 def test_it_comes_back_to_what_it_was(estimator):
     disturbances = CELLS + UNITS + (TARGETS if estimator in robustness.REGRESSORS else [])
-    for name, clean, disturbed in robustness.compare(estimator, disturbances, seeds=range(4)):
-        # a single stream moves by .008 either way
+    # a single stream moves by .008 either way, that of a forest by .0035
+    seeds = range(2 if issubclass(estimator, (ForestClassifier, ForestRegressor)) else 4)
+    for name, clean, disturbed in robustness.compare(estimator, disturbances, seeds=seeds):
         assert disturbed > clean - 0.012, name
 
 
