@@ -212,33 +212,32 @@ cdef bint branch(PredicateSearch* search, Split* split, int32_t number,
     cdef const Histogram* histogram
     cdef int32_t i, j, k, n = leaf.n_sums
     cdef double* sums = search.branch
-    cdef bint is_missing = number == n_branches(split) - 1
     cdef int64_t rows = 0
     cdef bint any_bin = False
-    if is_missing:
+    if number == n_branches(split) - 1:
         key[0] = MISSING
         memcpy(sums, leaf.totals, n * sizeof(double))
-    else:
-        memset(sums, 0, n * sizeof(double))
-    for j in range(split.n):
-        histogram = &leaf.histograms[search.order[split.first + j]]
-        rows += histogram.rows
-        if is_missing:
+        for j in range(split.n):
+            histogram = &leaf.histograms[search.order[split.first + j]]
+            rows += histogram.rows
             for i in range(histogram.n_bins):
                 for k in range(n):
                     sums[k] -= histogram.sums[<size_t> i * leaf.width + k]
-        elif split.predicate == NOMINAL and j == number:
-            key[0] = histogram.column
-            any_bin = histogram.n_bins > 0
-            memcpy(sums, histogram.sums, n * sizeof(double))
-        elif split.predicate == THRESHOLD:
-            key[0] = number
-            for i in range(histogram.n_bins):
-                if (i <= split.cut) == (number == 0):
-                    any_bin = True
-                    for k in range(n):
-                        sums[k] += histogram.sums[<size_t> i * leaf.width + k]
-    return rows < leaf.rows if is_missing else any_bin
+        return rows < leaf.rows
+    if split.predicate == NOMINAL:
+        histogram = &leaf.histograms[search.order[split.first + number]]
+        key[0] = histogram.column
+        memcpy(sums, histogram.sums, n * sizeof(double))
+        return histogram.n_bins > 0
+    histogram = &leaf.histograms[search.order[split.first]]
+    key[0] = number
+    memset(sums, 0, n * sizeof(double))
+    for i in range(histogram.n_bins):
+        if (i <= split.cut) == (number == 0):
+            any_bin = True
+            for k in range(n):
+                sums[k] += histogram.sums[<size_t> i * leaf.width + k]
+    return any_bin
 
 
 cdef double gain_of_branches(PredicateSearch* search, Split* split) noexcept nogil:

@@ -4,9 +4,11 @@ import importlib
 import math
 import pickle
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from reference import selfterminating as ref
@@ -674,6 +676,20 @@ def test_a_branch_counts_by_its_likelihood_ratio():
     # of a common class a branch with less of it is another thing than one with more
     more = math.log(level_to_split(20, 20) / level_to_split(24, 16))
     assert more == pytest.approx(ratio(24, 16) - ratio(20, 20), abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.* has had")
+def test_the_time_for_a_feature_grows_with_its_categories():
+    def seconds(n):
+        model = SelfTerminatingTreeClassifier(regularization=0.0)
+        frame = pd.DataFrame({"a": [f"no. {i}" for i in range(n)]})
+        start = time.process_time()
+        model.grow(frame, np.arange(n) % 2)
+        assert model.n_nodes > n
+        return time.process_time() - start
+
+    # by the square of them it is 16 times
+    assert seconds(24_000) < 9 * seconds(6000)
 
 
 @pytest.mark.filterwarnings("ignore:.* has had")
