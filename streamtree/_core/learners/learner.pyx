@@ -409,7 +409,7 @@ cdef class Learner:
         """What is done after the last row that was learned, and after errors as well."""
         try:
             if source is not None:
-                self.intake.end_batch(source, self.rows_learned)
+                self.intake.end_batch(source)
         finally:
             self.end_learning()
         return 0
@@ -553,7 +553,7 @@ cdef class Learner:
                 n_targets,
             )
         self.tree.grow(kept)
-        return self.intake.end_batch(source, source.n_rows)
+        return self.intake.end_batch(source)
 
     # --------------------------------------------------------------------------- one row
 

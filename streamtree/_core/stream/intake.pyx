@@ -485,11 +485,12 @@ cdef class Intake:
         if self.own.n_scratches == 1:
             self.own.release()
 
-    cdef int end_batch(self, RowSource source, Py_ssize_t n_rows) except -1:
-        """Say that `n_rows` of the rows were learned: fewer than there are if an error came.
+    cdef int end_batch(self, RowSource source) except -1:
+        """Say that no further row of a batch is learned.
 
         A sparse batch implies zeros only in the columns that it has.
         """
+        cdef int64_t n_rows = self.scaler.implied_rows - source.implied_before
         cdef int32_t position
         if source.is_sparse:
             mentioned = set(np.asarray(source.columns).tolist())

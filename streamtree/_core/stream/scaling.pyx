@@ -88,14 +88,14 @@ cdef class ColumnScaler:
         for column in range(self.size, size):
             memset(&self.columns[column], 0, sizeof(ColumnScale))
             self.columns[column].birth = birth
-            self.columns[column].zeros = -self._implied_rows
+            self.columns[column].zeros = -self.implied_rows
         self.size = max(self.size, size)
         return 0
 
     cdef int forget(self) except -1:
         """Be as before any row."""
         self.size = self.n_born = 0
-        self.rows = self._implied_rows = 0
+        self.rows = self.implied_rows = 0
         self.mean_norm = 1.0
         self.has_other_units = False
         self.n_origins = 0
@@ -107,8 +107,7 @@ cdef class ColumnScaler:
 
     cdef void not_implied(self, int32_t column, int64_t rows) noexcept nogil:
         """Take back the zeros that `rows` sparse rows without this column implied."""
-        if self.standardises or self.lists:
-            self.columns[column].zeros -= rows
+        self.columns[column].zeros -= rows
 
     cdef bint standardise(self, RowBuffer raw, RowBuffer out, View* view,
                           double* norm) except -1 nogil:
@@ -205,7 +204,7 @@ cdef class ColumnScaler:
             self.n_born += 1
         if not (self.standardises or self.lists):
             return False
-        self._implied_rows += zeros_implied
+        self.implied_rows += zeros_implied
         for i in range(raw.n):
             value = values[i]
             column = &columns[numbers[i]]
@@ -231,7 +230,7 @@ cdef class ColumnScaler:
         """
         if (
             self.lists and fabs(value - first) * FAR < fabs(first)
-            and column.zeros + self._implied_rows == 0
+            and column.zeros + self.implied_rows == 0
             and LISTED_PART * n_shown(column) >= self.rows - column.birth
             and (column.birth == 0 or self.n_origins < FEW_ORIGINS)
         ):
@@ -276,7 +275,7 @@ cdef class ColumnScaler:
     cdef void _refresh(self, ColumnScale* column) noexcept nogil:
         """Compute a column's scale anew."""
         cdef int64_t rows = self.rows - column.birth, shown = n_shown(column)
-        cdef int64_t zeros = column.zeros + self._implied_rows
+        cdef int64_t zeros = column.zeros + self.implied_rows
         cdef double mean, spread
         moments_of(column, &mean, &spread)
         column.is_dense = self._scale(column, mean, spread, &column.center, &column.factor)
@@ -294,7 +293,7 @@ cdef class ColumnScaler:
         Returns whether it is dense.
         """
         cdef int64_t rows = self.rows - column.birth, shown = n_shown(column)
-        cdef int64_t zeros = column.zeros + self._implied_rows
+        cdef int64_t zeros = column.zeros + self.implied_rows
         cdef double share = shown / <double> (shown + zeros)
         # variance of the mixture of the non-zero values and the zeros
         cdef double variance = share * (spread + (1.0 - share) * mean * mean)
@@ -315,7 +314,7 @@ cdef class ColumnScaler:
     def snapshot(self):
         """The statistics as plain arrays and numbers, the same by whichever route they came."""
         columns = export_records(self.columns, sizeof(ColumnScale), self.size, SCALE)
-        columns["zeros"] += self._implied_rows
+        columns["zeros"] += self.implied_rows
         return {"columns": columns, "rows": self.rows, "mean_norm": self.mean_norm}
 
     def restore(self, state):

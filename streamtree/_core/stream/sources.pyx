@@ -46,6 +46,7 @@ cdef class RowSource:
         if columns.shape[0] != self.n_columns:
             raise ValueError(f"{columns.shape[0]} names for {self.n_columns} columns")
         self.scaler = scaler
+        self.implied_before = scaler.implied_rows
         self.columns = columns
         return 0
 

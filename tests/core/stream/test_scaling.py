@@ -80,6 +80,20 @@ def test_a_zero_that_is_stored_is_a_zero_that_is_not(algorithm):
     assert np.array_equal(models[0].predict_many(stored), models[0].predict_many(sp.csr_array(X)))
 
 
+@pytest.mark.parametrize("rows", [1, 30])
+def test_a_row_of_weight_0_implies_no_zeros(rows):
+    """Nor does it take back those that others implied in columns that its batch does not have."""
+    X, y = blobs(60, classes=2, features=3, spread=2.0)
+    X, w = sp.csr_array(X), np.r_[np.ones(30), np.arange(30) % 3]
+    weighted = ModelTreeClassifier()
+    weighted.learn_many(X[:30], y[:30])
+    alone = pickle.loads(pickle.dumps(weighted))
+    for i in range(30, 60, rows):
+        weighted.learn_many(X[i : i + rows, :2], y[i : i + rows], w[i : i + rows])
+    alone.learn_many(X[30:, :2][w[30:] > 0], y[30:][w[30:] > 0], w[30:][w[30:] > 0])
+    assert pickle.dumps(weighted) == pickle.dumps(alone)
+
+
 def test_zero_is_a_value_where_a_column_is_dense_and_nothing_where_it_is_sparse():
     rng = np.random.default_rng(2)
     model = ModelTreeClassifier(grace_period=5)
