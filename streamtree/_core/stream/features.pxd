@@ -74,6 +74,8 @@ cdef class FeatureIndex:
     cdef bint admits(self, object name) except -1
     cdef object _shared_name(self, object name)
     cdef object place_for(self, object name)
+    cdef int32_t let_in(self, object name) except -1
+    cdef int _tell_of(self, object name) except -1
     cdef int _warn(self, object name, int64_t before, int64_t after, int64_t most) except -1
     cdef int merge(self, RowBuffer row) except -1 nogil
     cdef size_t n_bytes(self) noexcept

@@ -311,10 +311,7 @@ cdef class FeatureIndex:
         return -1 if found is None else <int32_t> found
 
     cdef int32_t add(self, object name) except -1:
-        """The column of a name, `Category` or `Shared`, appended if it is unknown.
-
-        Whether there is room for it is for `place_for` to say.
-        """
+        """The column of a name, `Category` or `Shared`, appended if it is unknown."""
         cdef int32_t column = self.find(name)
         cdef int64_t size
         cdef Categories home
@@ -334,26 +331,13 @@ cdef class FeatureIndex:
             self._shared[name.number] = column
             self.n_shared += 1
         elif type(name) is not Category:
-            self._warn(name, self._bytes, self._bytes + size, self.most // TOLD_OF_NAMES)
             self._numbers[name] = column
         else:
             home = self._categories.get(name[0])
-            if home is not None:
-                self._warn(name, home.bytes, home.bytes + size, self.most // TOLD_OF_FEATURE)
-                if (
-                    len(home.columns) == TOLD_OF_NUMBERS and name[0] not in self.nominal
-                    and are_numbers(list(home.columns))
-                ):
-                    warnings.warn(
-                        f"feature {name[0]!r} has {TOLD_OF_NUMBERS:,} categories that are numbers, "
-                        f"such as {name[1]!r}: if they are amounts, give numbers in their place",
-                        stacklevel=2,
-                    )
-                home.columns[name[1]] = column
-            else:
+            if home is None:
                 home = Categories(<int32_t> len(self._categories))
-                home.columns[name[1]] = column
                 self._categories[name[0]] = home
+            home.columns[name[1]] = column
             home.bytes += size
             self._homes.append(home)
         self.names.append(name)
@@ -405,6 +389,35 @@ cdef class FeatureIndex:
         if type(name) is Shared or self.find(name) >= 0 or self.admits(name):
             return name
         return self._shared_name(name)
+
+    cdef int32_t let_in(self, object name) except -1:
+        """The column of a name that is learned, its own or one that it shares."""
+        name = self.place_for(name)
+        # names that are read back have been told of before
+        if type(name) is not Shared and self.find(name) < 0:
+            self._tell_of(name)
+        return self.add(name)
+
+    cdef int _tell_of(self, object name) except -1:
+        """Warn where a name that is new is one too many."""
+        cdef Categories home
+        cdef int64_t size = COLUMN_BYTES + object_bytes(name)
+        if type(name) is not Category:
+            return self._warn(name, self._bytes, self._bytes + size, self.most // TOLD_OF_NAMES)
+        home = self._categories.get(name[0])
+        if home is None:
+            return 0
+        self._warn(name, home.bytes, home.bytes + size, self.most // TOLD_OF_FEATURE)
+        if (
+            len(home.columns) == TOLD_OF_NUMBERS and name[0] not in self.nominal
+            and are_numbers(list(home.columns))
+        ):
+            warnings.warn(
+                f"feature {name[0]!r} has {TOLD_OF_NUMBERS:,} categories that are numbers, "
+                f"such as {name[1]!r}: if they are amounts, give numbers in their place",
+                stacklevel=2,
+            )
+        return 0
 
     cdef int _warn(self, object name, int64_t before, int64_t after, int64_t most) except -1:
         """Tell once that a feature's categories, or all names, become too many."""
@@ -651,9 +664,7 @@ cdef class FeatureIndex:
         try:
             for i in range(out.n):
                 if out.columns[i] < -1:
-                    out.columns[i] = self.add(
-                        self.place_for(self._new_names[-out.columns[i] - 3])
-                    )
+                    out.columns[i] = self.let_in(self._new_names[-out.columns[i] - 3])
             if self.n_shared:
                 self.merge(out)
         except BaseException:

@@ -454,7 +454,7 @@ cdef class Intake:
                 # a category is text; how its feature is called is what may be wrong
                 check_name(names[i][0] if type(names[i]) is Category else names[i])
             for first_row, i in sorted(new):
-                self.features.add(self.features.place_for(names[i]))
+                self.features.let_in(names[i])
                 if len(self.features.names) > size + len(births):
                     births.append(self.scaler.rows + first_row)
         except BaseException:

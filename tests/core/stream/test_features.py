@@ -690,6 +690,8 @@ def test_numbers_that_come_as_strings_are_warned_of_once():
         named = ModelTreeClassifier(nominal_attributes=["a"])
         for i in range(1200):
             named.learn_one({"a": str(i / 8)}, i % 2)
+        # nor is a copy, which has the same names
+        pickle.loads(pickle.dumps(model))
     assert len(told) == 1
     assert "'a' has 1,000 categories that are numbers, such as '125.0'" in str(told[0].message)
 
