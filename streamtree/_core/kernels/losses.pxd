@@ -3,6 +3,7 @@
 A loss is one int in a learner's state; the functions switch on it.
 """
 
+cimport cython
 from libc.math cimport exp, fabs, log, log1p
 from libc.stdint cimport int32_t
 
@@ -51,7 +52,7 @@ cdef inline void softmax(double* logits, int32_t n) noexcept nogil:
         logits[i] /= total
 
 
-cdef inline int32_t argmax(const double* numbers, int32_t n) noexcept nogil:
+cdef inline int32_t argmax(const cython.floating* numbers, int32_t n) noexcept nogil:
     """Where the largest of n numbers is, the first of equals."""
     cdef int32_t i, best = 0
     for i in range(1, n):

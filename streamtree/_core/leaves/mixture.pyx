@@ -14,6 +14,7 @@ from streamtree._core.kernels.additive cimport (
     judge_experts, logistic, mix_four, softmax_of, sum_of_squares,
 )
 from streamtree._core.kernels.linear cimport NORM_OFFSET
+from streamtree._core.kernels.losses cimport argmax
 from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, RATES, UNMET, AdditiveModel, AdditiveStep, Parts, add_fine_column,
     add_fine_records, add_parts, by_column, clone_model, exported_fine, exported_model, find_parts,
@@ -246,21 +247,15 @@ cdef class MixtureLeaves(LeafModels):
     cdef void say(self, const ModelState* top, const ExpertOutputs* outputs, int32_t* label,
                   double* shares) noexcept nogil:
         """Turn the mixture into the most likely class and, unless NULL, the shares of all."""
-        cdef int32_t k, slot, best = 0, n = outputs.n_classes
+        cdef int32_t k, slot, n = outputs.n_classes, best = argmax(outputs.mixed, n)
         cdef double total = 0.0, rest = 0.0
-        for k in range(1, n):
-            if outputs.mixed[k] > outputs.mixed[best]:
-                best = k
         label[0] = top.classes[best]
         if top.rest_class >= 0:
             # the last place is that of several classes: to each by its frequency
             slot = table_find(&top.rest, top.rest_class)
             rest = outputs.mixed[n - 1] * top.rest.records[slot] / top.rest_weight
             if best == n - 1:
-                best = 0
-                for k in range(1, n - 1):
-                    if outputs.mixed[k] > outputs.mixed[best]:
-                        best = k
+                best = argmax(outputs.mixed, n - 1)
                 label[0] = top.classes[best] if outputs.mixed[best] >= rest else top.rest_class
         if shares == NULL:
             return

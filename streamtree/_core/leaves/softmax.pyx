@@ -6,6 +6,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from streamtree._core.kernels.additive cimport add_side, softmax_of, train_each
+from streamtree._core.kernels.losses cimport argmax
 from streamtree._core.leaves.additive cimport (
     MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_table, clone_model, find_parts,
     free_model, make_parts, record_width, stride_for, widen_tables,
@@ -96,11 +97,9 @@ cdef void label_logs(
     """Write the logarithms of the probabilities; there is to be room for 8 more."""
     cdef float shares[MOST_CLASSES]
     cdef float offset
-    cdef int32_t k, top = 0
+    cdef int32_t k, top
     softmax_of(logs, score_labels(model, parts, n_labels, logs), shares)
-    for k in range(1, n_labels):
-        if shares[k] > shares[top]:
-            top = k
+    top = argmax(shares, n_labels)
     offset = <float> log(shares[top]) - logs[top]
     for k in range(n_labels):
         logs[k] += offset
