@@ -111,7 +111,7 @@ cdef void table_thin(
 cdef void table_free(Table* table) noexcept nogil
 cdef Py_ssize_t table_count(const Table* table, int width) noexcept nogil
 cdef int32_t* table_sorted_slots(
-    const Table* table, int width, Py_ssize_t* n
+    const Table* table, int width, Py_ssize_t* n, bint is_for_file=*
 ) except? NULL nogil
 
 

@@ -325,16 +325,6 @@ cdef int compare_keys(const void* a, const void* b) noexcept nogil:
     return (left > right) - (left < right)
 
 
-cdef int32_t* table_sorted_slots(
-    const Table* table, int width, Py_ssize_t* n
-) except? NULL nogil:
-    """The slots of the non-zero records in the order of their keys; the caller frees them.
-
-    The order of the slots themselves depends on the layout, and so would a sum over them.
-    """
-    return sorted_slots(table, width, False, n)
-
-
 cdef Py_ssize_t fewest_for(int32_t capacity) noexcept nogil:
     """How many records a file must have of a dense table of so many slots, see `layout_of`."""
     cdef Py_ssize_t n = 0
@@ -344,11 +334,15 @@ cdef Py_ssize_t fewest_for(int32_t capacity) noexcept nogil:
     return n
 
 
-cdef int32_t* sorted_slots(
-    const Table* table, int width, bint is_for_file, Py_ssize_t* n
+cdef int32_t* table_sorted_slots(
+    const Table* table, int width, Py_ssize_t* n, bint is_for_file=False
 ) except? NULL nogil:
-    """As `table_sorted_slots`; for a file with records that are zero: all of a hash table, of a
-    dense one as many as tell that it is dense."""
+    """The slots of the non-zero records in the order of their keys; the caller frees them.
+
+    The order of the slots themselves depends on the layout, and so would a sum over them. For a
+    file with records that are zero: all of a hash table, of a dense one as many as tell that it is
+    dense.
+    """
     cdef Py_ssize_t i, count = table_count(table, width), n_zeros = 0
     cdef int32_t* slots
     cdef int32_t slot
@@ -400,7 +394,7 @@ cdef class TableExport:
         cdef int width = self._width
         cdef Py_ssize_t i, count
         # what counts when a hash table is to grow is how many keys it has
-        cdef int32_t* slots = sorted_slots(table, width, True, &count)
+        cdef int32_t* slots = table_sorted_slots(table, width, &count, True)
         cdef bytes records
         cdef double* room
         try:
