@@ -217,8 +217,6 @@ cdef class Learner:
 
     cdef void end_learning(self) noexcept:
         end_counting(self._before)
-        # a batch that failed may have brought names of rows that were not learned
-        self.intake.context.n_columns = self.intake.scaler.size
         self.intake.lock.end_learning()
 
     cdef int take_back(self) except -1:

@@ -269,9 +269,7 @@ cdef class Regressor(Learner):
                     places = {name: i for i, name in enumerate(targets)}
                     y = np.ascontiguousarray(y[:, [places[name] for name in self.targets]])
             source = self._new(rows, names, first_rows)
-            if source.n_rows == 0:
-                return np.empty((0, self.intake.context.n_targets))
-            if targets is not None and not self.targets and (
+            if targets is not None and not self.targets and source.n_rows and (
                 weights is None or np.any(weights)
             ):
                 self.name_targets(list(targets))
