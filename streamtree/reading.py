@@ -425,7 +425,7 @@ class Reader:
             return None
         try:
             return datetime.strptime(cell, pattern).replace(tzinfo=None)
-        except ValueError:
+        except (ValueError, re.error):  # of what is in the pattern twice
             raise DataError(
                 f"{self.name}: column {name!r} holds {cell!r}, not a date like {pattern!r}"
             ) from None
@@ -777,35 +777,48 @@ def _reading(packed: Any) -> Callable[[int], bytes]:
     return read
 
 
-def _end_of_line(data: bytes, has_quotes: bool, first: bool = False) -> int:
-    """The end of the last line (or the first) that no quotes are open in, 0 if there is none."""
+def _end_of_line(
+    data: bytes, has_quotes: bool, is_open: bool = False, first: bool = False
+) -> int:
+    """The end of the last line (or the first) that no quotes are open in, 0 if there is none.
+
+    `is_open`: whether quotes are open before the first byte.
+    """
     end = (data.find(b"\n") if first else data.rfind(b"\n")) + 1
-    while end and has_quotes and data.count(b'"', 0, end) % 2:
+    n_quotes = is_open + data.count(b'"', 0, end) if has_quotes else 0
+    while end and n_quotes % 2:
+        before = end
         end = (data.find(b"\n", end) if first else data.rfind(b"\n", 0, end - 1)) + 1
+        n_quotes += data.count(b'"', min(before, end), max(before, end))
     return end
 
 
 def _whole_lines(
     first: bytes, read: Callable[[int], bytes], has_quotes: bool, name: str
 ) -> Iterator[bytes]:
-    """Blocks of whole lines."""
-    rest, data = b"", first
+    """Blocks of whole lines; every byte is looked at a few times, however long a line is."""
+    rest: list[bytes] = []
+    size, is_open, data = 0, False, first
     while data:
-        rest += data
-        if end := _end_of_line(rest, has_quotes):
-            yield rest[:end]
-            rest = rest[end:]
-        elif len(rest) > LONGEST_LINE:
+        if end := _end_of_line(data, has_quotes, is_open):
+            yield b"".join([*rest, data[:end]])
+            rest, size, is_open, data = [], 0, False, data[end:]
+        rest.append(data)
+        size += len(data)
+        is_open ^= bool(data.count(b'"') % 2)
+        if size > LONGEST_LINE:
             raise DataError(f"{name} has a line of {LONGEST_LINE >> 20} MB: is a quote not closed?")
         data = read(BLOCK_BYTES)
-    if rest.strip():
-        yield rest + b"\n"
+    last = b"".join(rest)
+    if last.strip():
+        yield last + b"\n"
 
 
 def _find_bad_row(
     block: bytes, names: Sequence[str], separator: str, line: int, source: str
 ) -> None:
     """Raise for the first row of a block that is not one of a CSV with these names."""
+    csv.field_size_limit(LONGEST_LINE)
     reader = csv.reader(io.StringIO(block.decode(), newline=""), delimiter=separator, strict=True)
     before = 0  # lines of the block before the row
     try:

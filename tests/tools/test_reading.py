@@ -8,6 +8,7 @@ import json
 import lzma
 import math
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -425,6 +426,7 @@ def test_dates_are_no_numbers(tmp_path, cells, kind, how):
         (b'{"a": {"b": 1}}\n', {}, "'a' is dict"),
         (b'{"a": 1}\n', {"targets": ["b"]}, "no column 'b'"),
         (b"a,d\n1,1.2.24\n", {"dates": {"d": "%Y-%m-%d"}}, "'d' holds '1.2.24', not a date"),
+        (b"a,d\n1,7\n", {"dates": {"d": "%d %d"}}, "'d' holds '7', not a date like '%d %d'"),
         (b'a,b\n1,"never closed\n', {}, "line 2: unexpected end of data"),
     ],
 )
@@ -469,6 +471,21 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
     (tmp_path / "data.csv").write_text('a,b\n1,"' + "x" * 5000)
     with pytest.raises(DataError, match="is a quote not closed"):
         rows_of(tmp_path / "data.csv")
+
+
+def test_a_quote_above_many_lines_is_found_in_time(tmp_path):
+    (tmp_path / "data.csv").write_bytes(b'a,b\n1,"never closed\n' + b"1,2\n" * 200_000)
+    start = time.process_time()
+    with pytest.raises(DataError, match="line 2: unexpected end of data"):
+        rows_of(tmp_path / "data.csv")
+    assert time.process_time() - start < 5.0
+
+
+def test_a_long_text_stands_beside_a_missing_cell(tmp_path):
+    (tmp_path / "data.csv").write_text(f'a,b\n"{"x" * 200_000}",1\n"y",\n')
+    first, second = rows_of(tmp_path / "data.csv")
+    assert len(first["a"]) == 200_000
+    assert second == {"a": "y"}
 
 
 def test_a_missing_file_is_named(tmp_path):
