@@ -477,22 +477,15 @@ class Batch:
             return values
         import narwhals.stable.v2 as nw
 
-        # only pandas has column names that are not strings
-        pandas_like = self._frame.implementation.is_pandas_like()
-        columns = list(names) if pandas_like else distinct_texts(names)
-        if pandas_like and not all(map(_is_encodable, names)):
-            # of objects: pandas holds text as UTF-8
+        frame = nw.from_numpy(
+            values, distinct_texts(names), backend=self._frame.implementation
+        ).to_native()
+        if self._frame.implementation.is_pandas_like():
+            # only there names need not be strings
             import pandas as pd
 
-            native = self._frame.to_native()
-            labels = pd.Index(names, dtype=object, tupleize_cols=False)
-            return type(native)(values, index=native.index, columns=labels)
-        frame = nw.from_dict(
-            {name: values[:, i] for i, name in enumerate(columns)},
-            backend=self._frame.implementation,
-        ).to_native()
-        if pandas_like:
-            frame = frame.reindex(range(self.n_rows)) if not names else frame
+            kind = None if _is_of_one_type(names) else object
+            frame.columns = pd.Index(names, dtype=kind, tupleize_cols=False)
             frame.index = self._frame.to_native().index
         return frame
 
@@ -552,10 +545,12 @@ def distinct_texts(names: list[Any]) -> list[str]:
     """Names as strings; as representations where two are the same ("1" and 1), or no UTF-8."""
     texts = [str(name) for name in names]
     counts = Counter(texts)
-    return [
+    texts = [
         text if counts[text] == 1 and _is_encodable(text) else repr(name)
         for text, name in zip(texts, names, strict=True)
     ]
+    # one may be what another is represented by
+    return texts if len({*texts}) == len(texts) else list(map(repr, names))
 
 
 def label_array(labels: list[Any]) -> NDArray[Any]:

@@ -672,6 +672,23 @@ def test_labels_of_several_types_in_frames_of_one_type(which):
     assert (said.to_list() if which == 0 else said.to_pylist())[0] is None
 
 
+def test_labels_that_are_written_like_others_have_columns_of_their_own():
+    labels = [1, "1", "'1'"]
+    model = ModelTreeClassifier()
+    model.learn_many(pd.DataFrame({"a": np.zeros(3)}), labels)
+    proba = model.predict_proba_many(pl.DataFrame({"a": [1.0]}))
+    assert proba.columns == ["1", "'1'", '"\'1\'"']
+    assert list(model.predict_proba_many(pd.DataFrame({"a": [1.0]})).columns) == labels
+
+
+@pytest.mark.parametrize("labels", [[("a",), ("a", "b")], [("a", 1), ("a", None)]])
+def test_columns_of_pandas_may_be_tuples(labels):
+    frame = pd.DataFrame({"a": [0.0, 1.0]})
+    model = ModelTreeClassifier()
+    model.learn_many(frame, labels)
+    assert list(model.predict_proba_many(frame).columns) == labels
+
+
 def test_a_frame_of_pandas_gives_any_labels_as_they_are():
     X, labels = pd.DataFrame({"a": [1.0, 2.0, 3.0]}), [10**400, "1", (1, 2)]
     model = ModelTreeClassifier()
