@@ -392,7 +392,7 @@ def _usage_errors(what: str) -> Iterator[None]:
 def _value(text: str) -> Any:
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, TypeError, SyntaxError):
         return {"true": True, "false": False, "none": None}.get(text.lower(), text)
 
 
@@ -1054,7 +1054,8 @@ def inspect(model: str, **options: Any) -> None:
         _draw_tree(loaded, options["draw"], options["max_depth"])
         click.echo(f"the drawing is in {options['draw']}", err=True)
         return
-    importances = {str(name): share for name, share in loaded.feature_importances().items()}
+    shares = loaded.feature_importances()
+    importances = dict(zip(distinct_texts([*shares]), shares.values(), strict=True))
     if options["as_json"]:
         click.echo(
             json.dumps({

@@ -216,7 +216,7 @@ def as_tree(views: Sequence[NodeView]) -> dict[str, Any]:
             "node": view.node,
             "branch": view.branch,
             "test": view.test,
-            "features": {_key(name): weight for name, weight in strongest(view.strengths)},
+            "features": _by_text(dict(strongest(view.strengths))),
             "weight": view.weight,
             "prediction": _plain(view.prediction),
             "values": {name: _plain(value) for name, value in view.values.items()},
@@ -228,13 +228,20 @@ def as_tree(views: Sequence[NodeView]) -> dict[str, Any]:
     return made[views[0].node]
 
 
-def _key(name: Any) -> str:
-    return column_text(name) if isinstance(name, (str, Category)) else repr(name)
+def _by_text(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """What goes by names, by names that JSON can have; by their repr where two would be one."""
+    found = {
+        column_text(name) if isinstance(name, (str, Category)) else repr(name): value
+        for name, value in values.items()
+    }
+    if len(found) == len(values):
+        return found
+    return {repr(name): value for name, value in values.items()}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {_key(name): _plain(inner) for name, inner in value.items()}
+        return {name: _plain(inner) for name, inner in _by_text(value).items()}
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):

@@ -241,7 +241,7 @@ class Reader:
                 read = stream.read
             kind = self.how.format
             if kind == "parquet" or (kind is None and stream.peek(4)[:4] == PARQUET):
-                yield from self._parquet(packed if file is None else self._source)
+                yield from self._parquet(read if file is None else self._source)
                 return
             if kind is None and re.search(r"\.(jsonl|ndjson|json)(\.\w+)?$", self._source.lower()):
                 kind = "jsonl"
@@ -342,7 +342,7 @@ class Reader:
 
     def _parquet(self, source: Any) -> Iterator[Chunk]:
         if not isinstance(source, str):
-            source = io.BytesIO(source.read())
+            source = io.BytesIO(b"".join(iter(lambda: source(BLOCK_BYTES), b"")))
         lazy = pl.scan_parquet(source, glob=False)
         self._check_names(lazy.collect_schema().names())
         for frame in lazy.collect_batches(chunk_size=BLOCK_ROWS, maintain_order=True):

@@ -9,7 +9,7 @@ import pytest
 from support.estimators import as_batch, cases, learned, stream_of, targets_of, tree_cases
 from support.streams import as_dicts, changing_rows
 
-from streamtree import ModelTreeClassifier
+from streamtree import ModelTreeClassifier, NonGreedyTreeMultiTargetRegressor
 from streamtree._core.stream.features import Shared
 from streamtree.inspection import NodeView, importances, split_effects, with_inner_nodes
 
@@ -126,6 +126,15 @@ def test_the_nested_form_is_json(estimator, params):
         return 1 + sum(map(count, node["children"]))
 
     assert count(nested) == model.n_nodes
+
+
+def test_the_nested_form_tells_names_that_look_alike_apart():
+    model = NonGreedyTreeMultiTargetRegressor(depth=1, start="zeros")
+    for i in range(40):
+        model.learn_one({1: i % 2, "1": i % 3}, {0: float(i % 2), "0": 5.0})
+    nested = model.to_dict()
+    assert sorted(nested["features"]) == ["'1'", "1"]
+    assert sorted(nested["prediction"]) == ["'0'", "0"]
 
 
 @tree_cases

@@ -293,6 +293,16 @@ def test_importances(data):
         assert f"{share:.4f}" in out
 
 
+def test_importances_of_names_that_look_alike():
+    model = ModelTreeClassifier()
+    for i in range(300):
+        model.learn_one({1: i % 2, "1": i % 3}, i % 2)
+    model.save("m.st")
+    found = json.loads(call("inspect", "m.st", "--json")[0])["importances"]
+    assert sum(found.values()) == pytest.approx(1.0)
+    assert set(found) == {"1", "'1'"}
+
+
 def test_numbers_are_predicted(data):
     call("train", "data.csv", "--target", "amount", "--drop", "label", "-o", "m.st")
     model = streamtree.load("m.st")
@@ -677,6 +687,7 @@ def test_bad_data_leave_the_file_as_it_was(data):
         (["evaluate", "data.csv", "--target", "label", "--model", "tree.H"], 2, "river has"),
         (["evaluate", "data.csv", "--target", "label", "--set", "sed=1"], 2, "did you mean 'seed'"),
         (["evaluate", "data.csv", "--target", "label", "--set", "seed"], 2, "NAME=VALUE"),
+        (["evaluate", "data.csv", "--target", "label", "--set", "seed={[]:1}"], 2, "seed must be"),
         (["evaluate", "data.csv", "--target", "label", "--set", "delta=7"], 2, "delta must be"),
         (["evaluate", "data.csv", "--target", "label", "--task", "regression"], 1, "row 1"),
         (["evaluate", "data.csv", "--target", "label", "--drop", "label"], 2, "cannot be dropped"),

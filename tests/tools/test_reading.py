@@ -437,6 +437,12 @@ def test_bad_data_are_refused_with_a_reason(tmp_path, data, how, expected):
     assert expected in str(error.value)
 
 
+def test_a_parquet_from_a_damaged_pipe_is_refused(piped):
+    packed = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03 is no gzip"
+    with pytest.raises(DataError, match="damaged"):
+        rows_of(piped(packed), format="parquet")
+
+
 @pytest.mark.parametrize(
     ("data", "task", "expected"),
     [
