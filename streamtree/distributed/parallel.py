@@ -10,7 +10,7 @@ import numpy as np
 from streamtree.base import StreamClassifier, StreamModel, check_integer
 from streamtree.batches import Batch, repeatable, take_rows
 from streamtree.distributed.crew import Job, Options, forget_results
-from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model
+from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model, listed
 from streamtree.distributed.worker import ModelWorker
 from streamtree.merging import FIXED, merge_states
 from streamtree.modelpool import ModelPool, likeliest, mean_shares
@@ -200,7 +200,7 @@ class DataParallel(Shape, Generic[Model]):
         for jobs, is_shared_out in pieces:
             # the rows of one worker after those of the other, or all rows of each
             for part, _ in self._crew.said(jobs)[: None if is_shared_out else 1]:
-                answers += np.asarray(part).tolist()
+                answers += listed(part)
         return as_answers(answers, self._like)
 
     # ------------------------------------------------------------------------------ merging
@@ -279,7 +279,7 @@ class DataParallel(Shape, Generic[Model]):
         answers: list[Any] = [None] * n_rows
         said = self._crew.ask("predict", [take_rows(X, own) for own in rows])
         for i, part in enumerate(said[:n_workers]):
-            answers[i::n_workers] = np.asarray(part).tolist()
+            answers[i::n_workers] = listed(part)
         return as_answers(answers, self._like)
 
     def _pooled(self, X: Any) -> Any:

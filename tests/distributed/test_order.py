@@ -10,10 +10,12 @@ from support.streams import blobs
 
 pytest.importorskip("ray.exceptions", reason="Ray is not installed")
 
-from streamtree import ModelFileError, ModelTreeClassifier
+from streamtree import ModelFileError, ModelTreeClassifier, NonGreedyTreeClassifier
 from streamtree.distributed import SequenceError
 from streamtree.distributed.keyed import KeyedWorker
 from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
+from streamtree.distributed.parallel import ReplicaWorker
+from streamtree.distributed.shape import listed
 from streamtree.distributed.shelf import Shelf
 from streamtree.serialization import to_bytes
 
@@ -235,3 +237,19 @@ def test_of_several_errors_the_first_is_told_whatever_is_in_memory(tmp_path):
     worker.learn(0, 1, ([b"b"], [1], X[:1], np.array([1]), None, False))
     _, error = worker.learn(1, 2, ([b"a", b"b"], [1, 1], X, y, None, True))
     assert "key a: " in str(error)
+
+
+@pytest.mark.parametrize("library", ["polars", "pandas", "pyarrow"])
+def test_labels_of_frames_stay_what_they_are_beside_none(tmp_path, library):
+    cells = {"a": [0.0, 1.0, 1.0]}
+    module = pytest.importorskip(library)
+    X = module.table(cells) if library == "pyarrow" else module.DataFrame(cells)
+    y = np.array([0, 1, 1])
+    expected = [None, 0, 1]
+    keyed = KeyedWorker(str(tmp_path), 0, prototype=to_bytes(ModelTreeClassifier()), n_open=1)
+    said, _ = keyed.learn(0, 3, ([b"a"], [3], X, y, None, True))
+    assert list(map(repr, said)) == list(map(repr, expected))
+    assert list(map(repr, keyed.ask("predict", ([b"b"], [3], X)))) == ["None"] * 3
+    replica = ReplicaWorker(str(tmp_path), 0, model=to_bytes(NonGreedyTreeClassifier(depth=2)))
+    (said, _), _ = replica.learn(0, 3, (None, True, False, X, y, None))
+    assert list(map(repr, listed(said))) == list(map(repr, expected))
