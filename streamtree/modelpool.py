@@ -75,7 +75,7 @@ class ModelPool:
         self._is_classifier = kinds == {StreamClassifier}
         self.models = [copy.deepcopy(model) for model in models]
         self._logs = np.zeros(len(self.models))
-        # of the targets: mean and mean square, with the weight behind them
+        # of the targets: the weight behind them, their mean and the squares about it
         self._targets = np.zeros(3)
 
     @staticmethod
@@ -175,11 +175,15 @@ class ModelPool:
         # the likelihood of normal errors; their variance is taken to be a tenth of the targets'
         gains = np.empty_like(said)
         for row, number in enumerate(wanted.tolist()):
+            weight, mean, squares = self._targets.tolist()
             kept = 1.0 - 1.0 / MEMORY
-            self._targets = kept * self._targets + np.array([1.0, number, number * number])
-            weight, total, squares = self._targets
-            variance = max(squares / weight - (total / weight) ** 2, 1e-300)
-            gains[:, row] = np.maximum(-5.0 * (said[:, row] - number) ** 2 / variance, -10.0)
+            weight, moved = kept * weight + 1.0, number - mean
+            mean += moved / weight
+            squares = kept * squares + moved * (number - mean)
+            self._targets[:] = weight, mean, squares
+            variance = max(squares / weight, 1e-300)
+            errors = (said[:, row] - number) ** 2
+            gains[:, row] = -np.minimum(5.0 * errors, 10.0 * variance) / variance
         return np.asarray((self._follow(gains) * said).sum(axis=0))
 
     def _follow(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:

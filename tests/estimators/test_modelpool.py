@@ -95,6 +95,25 @@ def test_a_model_that_errs_counts_less():
     assert np.mean(pool.predict_many(X[600:]) == y[600:]) > 0.9
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e9, -1e12])
+def test_weights_of_numbers_far_from_zero(offset):
+    X = np.random.default_rng(0).normal(size=(1000, 3))
+    target = offset + X[:, 0]
+    good, bad = SoftTreeRegressor(), SoftTreeRegressor()
+    good.learn_many(X[:700], target[:700])
+    bad.learn_many(X[:700], target[699::-1])
+    pool = ModelPool([bad, good])
+    pool.learn_many(X[700:], target[700:])
+    assert pool.weights[1] > 0.95
+
+
+def test_a_first_number_far_from_what_is_said_is_no_overflow():
+    pool = ModelPool([SoftTreeRegressor(), SoftTreeRegressor()])
+    said = pool.test_then_learn_many(np.ones((2, 1)), [1e100, -1e100])
+    assert np.isfinite(said).all()
+    np.testing.assert_array_equal(pool.weights, [0.5, 0.5])
+
+
 def test_numbers():
     X, _ = blobs(1200, 3, features=3, spread=1.0)
     target = 4 * X[:, 0] - X[:, 1]
