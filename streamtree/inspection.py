@@ -216,7 +216,7 @@ def as_tree(views: Sequence[NodeView]) -> dict[str, Any]:
             "node": view.node,
             "branch": view.branch,
             "test": view.test,
-            "features": _by_text(dict(strongest(view.strengths))),
+            "features": _plain(dict(strongest(view.strengths))),
             "weight": view.weight,
             "prediction": _plain(view.prediction),
             "values": {name: _plain(value) for name, value in view.values.items()},
@@ -361,10 +361,10 @@ def importances(*effects: Mapping[Any, Any]) -> dict[Any, float]:
     for part in effects:
         for feature, effect in part.items():
             _add(totals, feature, effect)
-    whole = sum(totals.values())
-    if not np.any(whole):
-        return {}
+    whole = sum(totals.values(), np.zeros(1))
     counts = whole > 0.0
+    if not counts.any():
+        return {}
     return dict(strongest({
         feature: float(np.mean(effect[counts] / whole[counts]))
         for feature, effect in totals.items()

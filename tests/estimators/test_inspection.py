@@ -9,7 +9,11 @@ import pytest
 from support.estimators import as_batch, cases, learned, stream_of, targets_of, tree_cases
 from support.streams import as_dicts, changing_rows
 
-from streamtree import ModelTreeClassifier, NonGreedyTreeMultiTargetRegressor
+from streamtree import (
+    LOMTreeClassifier,
+    ModelTreeClassifier,
+    NonGreedyTreeMultiTargetRegressor,
+)
 from streamtree._core.stream.features import Shared
 from streamtree.inspection import NodeView, importances, split_effects, with_inner_nodes
 
@@ -135,6 +139,16 @@ def test_the_nested_form_tells_names_that_look_alike_apart():
     nested = model.to_dict()
     assert sorted(nested["features"]) == ["'1'", "1"]
     assert sorted(nested["prediction"]) == ["'0'", "0"]
+
+
+def test_a_tree_whose_steps_were_too_large_can_be_looked_at():
+    """Plain steps on the largest values diverge, until weights are no numbers."""
+    X = np.random.default_rng(0).normal(size=(400, 2)) * 1e300
+    model = LOMTreeClassifier(algorithm="paper", loss="squared", learning_rate=5.0)
+    model.learn_many(X, X[:, 0] > 0)
+    assert model.n_splits
+    json.dumps(model.to_dict(), allow_nan=False)
+    assert all(np.isfinite([*model.feature_importances().values()]))
 
 
 @tree_cases

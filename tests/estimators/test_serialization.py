@@ -59,6 +59,15 @@ def trip(model, path):
     return streamtree.load(path)
 
 
+@pytest.mark.parametrize("estimator", [LOMTreeClassifier, ModelTreeClassifier])
+def test_a_grace_period_without_end_is_kept(path, estimator):
+    rng = np.random.default_rng(0)
+    model = estimator(grace_period=1e300)
+    model.learn_many(rng.normal(size=(300, 3)), rng.integers(3, size=300))
+    assert to_bytes(trip(model, path)) == to_bytes(model)
+    assert model.n_nodes == 1
+
+
 def altered(path, change):
     """Rewrite a file after `change(header, arrays)`, with checksums that fit."""
     header, arrays = opened(path.read_bytes())

@@ -248,7 +248,7 @@ cdef class MixtureLeaves(LeafModels):
                   double* shares) noexcept nogil:
         """Turn the mixture into the most likely class and, unless NULL, the shares of all."""
         cdef int32_t k, slot, n = outputs.n_classes, best = argmax(outputs.mixed, n)
-        cdef double total = 0.0, rest = 0.0
+        cdef double total = 0.0, rest = 0.0, more = 0.0
         label[0] = top.classes[best]
         if top.rest_class >= 0:
             # the last place is that of several classes: to each by its frequency
@@ -261,10 +261,13 @@ cdef class MixtureLeaves(LeafModels):
             return
         for k in range(n):
             total += outputs.mixed[k]
+        if total == 0.0:
+            # steps were so large that places without a label have the largest scores
+            more, total = 1.0, n
         for k in range(n if top.rest_class < 0 else n - 1):
-            shares[top.classes[k]] = outputs.mixed[k] / total
+            shares[top.classes[k]] = (outputs.mixed[k] + more) / total
         if top.rest_class >= 0:
-            rest = outputs.mixed[n - 1] / total
+            rest = (outputs.mixed[n - 1] + more) / total
             for slot in range(top.rest.capacity):
                 if top.rest.keys[slot] >= 0:
                     # the quotient first: one over the weight may be too large for a number

@@ -621,3 +621,14 @@ def test_dicts_frames_and_halves_give_the_same_bytes(leaf_model):
     for start, stop in itertools.pairwise((0, 1, 400, 900)):
         models[2].learn_many(X[start:stop], y[start:stop])
     assert len({pickle.dumps(model.snapshot()) for model in models}) == 1
+
+
+@pytest.mark.parametrize("leaf_model", ["adaptive", "softmax"])
+def test_the_largest_steps_leave_probabilities(leaf_model):
+    """Scores are then below those of places that have no label, while one label is known say."""
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(100, 3)), rng.integers(3, size=100)
+        model = ModelTreeClassifier(leaf_model=leaf_model, learning_rate=1000)
+        shares = model.test_then_learn_many(X, y, proba=True)[1:]
+        np.testing.assert_allclose(shares.sum(axis=1), 1.0, rtol=1e-6)
