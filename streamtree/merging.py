@@ -115,7 +115,9 @@ def merge_states(states: list[State], base: State, *, has_start: bool) -> State:
     _check_fit(states, base if has_start else states[0])
     if not set(base["features"]).issubset(name for state in states for name in state["features"]):
         raise ValueError("the start has columns that no model has: they have not set out from it")
-    return _merged(states, base)
+    # squares of the largest values are infinite, and what they differ by is no number
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _merged(states, base)
 
 
 def check_same_parameters(model: StreamModel, other: StreamModel) -> None:

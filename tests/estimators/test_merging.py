@@ -14,6 +14,7 @@ from streamtree import (
     NonGreedyTreeRegressor,
     merge,
 )
+from streamtree.serialization import from_bytes, to_bytes
 
 KINDS = [NonGreedyTreeClassifier, NonGreedyTreeRegressor, NonGreedyTreeMultiTargetRegressor]
 
@@ -229,3 +230,12 @@ def test_a_start_that_has_learned_nothing_has_any_targets():
     for merged in (merge(models, start=start), merge(models)):
         assert merged.snapshot()["targets"] == [0, 1]
         assert np.corrcoef(merged.predict_many(X)[:, 0], y[:, 0])[0, 1] > 0.5
+
+
+def test_squares_of_the_largest_values_are_merged_without_a_warning():
+    start = NonGreedyTreeClassifier(depth=2, start="zeros")
+    X = np.array([[1e300], [-1e300]] * 50)
+    start.learn_many(X, X[:, 0] > 0)
+    merged = merge([copy.deepcopy(start), copy.deepcopy(start)], start=start)
+    assert to_bytes(from_bytes(to_bytes(merged))) == to_bytes(merged)
+    assert merged.predict_many(X).tolist() == start.predict_many(X).tolist()
