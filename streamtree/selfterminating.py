@@ -51,6 +51,7 @@ _NUMBER_MODELS = {
     "adaptive": LeafModel.ADAPTIVE,
 }
 
+
 class _SelfTerminatingTree(StreamTree):
     """What the classifier and the regressor share."""
 
@@ -82,16 +83,10 @@ class _SelfTerminatingTree(StreamTree):
             "regularization", "depth_penalty", "delta", "grace_period", "max_bins", "max_bytes",
         }
 
-    @property
-    def summary(self) -> dict[str, float]:
-        """The shape of the tree in a few numbers."""
+    def _shape(self) -> dict[str, float]:
         return {
-            "n_nodes": self.n_nodes,
-            "n_leaves": self.n_leaves,
             "n_null_branches": self._core.measure("n_in_state", NodeState.NULL_BRANCH),
             "n_open_leaves": self._core.measure("n_in_state", NodeState.OPEN),
-            "height": self.height,
-            "n_features": len(self._core.features),
         }
 
     def structure(self) -> list[dict[str, Any]]:

@@ -300,7 +300,6 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     _is_regression = False
 
 
-
 class SoftTreeRegressor(_SoftTree, StreamTreeRegressor):
     """Soft decision tree that grows by itself, for a number.
 
