@@ -309,7 +309,6 @@ def alone(make_tree):
 
 
 cdef Watch _blank
-memset(&_blank, 0, sizeof(Watch))
 WATCH = np.asarray(<Watch[:1]> &_blank).dtype
 
 

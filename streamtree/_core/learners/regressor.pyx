@@ -1,7 +1,6 @@
 """Learners of one number per example, or of several."""
 
 from libc.stdint cimport int32_t
-from libc.string cimport memset
 
 from streamtree._core.kernels.shrinkage cimport Shrinkage, admit, is_to_judge, judge, shrunken
 from streamtree._core.leaves.explanation cimport Explanation
@@ -32,7 +31,6 @@ MAX_TARGET = MOST_TARGET
 cdef double SPOILS = 7.0
 
 cdef Shrinkage _blank
-memset(&_blank, 0, sizeof(Shrinkage))
 SHRINKAGE = np.asarray(<Shrinkage[:1]> &_blank).dtype
 
 

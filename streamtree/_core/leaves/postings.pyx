@@ -3,7 +3,6 @@
 cimport cython
 from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memset
 
 from streamtree._core.kernels.additive cimport logs
 from streamtree._core.store.budget cimport (
@@ -38,7 +37,6 @@ WEIGHT_FLOOR = LEAST_WEIGHT
 cdef double MOST_LISTED = 1e6
 
 cdef Posting _blank_posting
-memset(&_blank_posting, 0, sizeof(Posting))
 # the head of a LabelCount: the rest follows from it
 COUNTS = np.dtype([("rows", np.float64), ("columns", np.float64)])
 POSTINGS = np.asarray(<Posting[:1]> &_blank_posting).dtype

@@ -7,7 +7,6 @@ the targets' variances, where they have numbers. A value that a row does not lis
 cimport cython
 from libc.math cimport log
 from libc.stdint cimport int32_t, int64_t, uint32_t
-from libc.string cimport memset
 
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.keptrows cimport KeptRows
@@ -18,7 +17,6 @@ import numpy as np
 cdef double SMALLEST_GAIN = 1e-9
 
 cdef AxisSplit _blank
-memset(&_blank, 0, sizeof(AxisSplit))
 SPLIT = np.asarray(<AxisSplit[:1]> &_blank).dtype
 
 

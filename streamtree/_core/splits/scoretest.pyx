@@ -397,6 +397,5 @@ cdef int import_search(SplitSearch* search, dict state) except -1:
 
 
 cdef SplitSearch _blank
-memset(&_blank, 0, sizeof(SplitSearch))
 # of a leaf that has seen nothing: the types of the parts of a state
 BLANK = exported_search(&_blank)

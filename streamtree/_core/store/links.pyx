@@ -2,7 +2,7 @@
 
 cimport cython
 from libc.stdint cimport int32_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from streamtree._core.store.budget cimport counted, give_back, shrunk, spacious
 from streamtree._core.store.state cimport export_records
@@ -11,7 +11,6 @@ import numpy as np
 
 
 cdef Link _blank
-memset(&_blank, 0, sizeof(Link))
 LINKS = np.asarray(<Link[:1]> &_blank).dtype
 
 

@@ -30,7 +30,6 @@ from streamtree._core.stream.scales cimport (
 import numpy as np
 
 cdef ColumnScale _blank
-memset(&_blank, 0, sizeof(ColumnScale))
 SCALE = np.asarray(<ColumnScale[:1]> &_blank).dtype
 
 # A column counts as dense above this share of non-zero rows. The head start makes a column

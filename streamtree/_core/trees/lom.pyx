@@ -82,7 +82,6 @@ cdef struct LomNode:
 
 
 cdef LomNode _blank
-memset(&_blank, 0, sizeof(LomNode))
 STATS = np.asarray(<LomNode[:1]> &_blank).dtype
 
 

@@ -41,7 +41,6 @@ cdef struct ModelNode:
 
 
 cdef ModelNode _blank
-memset(&_blank, 0, sizeof(ModelNode))
 STATS = np.asarray(<ModelNode[:1]> &_blank).dtype
 
 

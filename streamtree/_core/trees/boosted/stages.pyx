@@ -34,7 +34,6 @@ cdef struct StageRecord:
 
 
 cdef StageRecord _blank
-memset(&_blank, 0, sizeof(StageRecord))
 RECORDS = np.asarray(<StageRecord[:1]> &_blank).dtype
 
 

@@ -34,7 +34,6 @@ cdef struct RecordState:
 
 
 cdef RecordState _blank
-memset(&_blank, 0, sizeof(RecordState))
 RECORDS = np.asarray(<RecordState[:1]> &_blank).dtype
 
 

@@ -55,7 +55,6 @@ cdef struct FieldState:
 
 
 cdef FieldState _blank
-memset(&_blank, 0, sizeof(FieldState))
 FIELDS = np.asarray(<FieldState[:1]> &_blank).dtype
 
 

@@ -23,7 +23,6 @@ cdef enum:
 
 
 cdef NodeRecord _blank
-memset(&_blank, 0, sizeof(NodeRecord))
 RECORDS = np.asarray(<NodeRecord[:1]> &_blank).dtype
 
 

@@ -23,7 +23,6 @@ cdef double LEAST_COUNTED = 1e-150
 cdef double MOST_COUNTED = 65536.0
 
 cdef LabelRecord _blank
-memset(&_blank, 0, sizeof(LabelRecord))
 RECORDS = np.asarray(<LabelRecord[:1]> &_blank).dtype
 
 

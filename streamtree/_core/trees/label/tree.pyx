@@ -95,7 +95,6 @@ cdef double TEST_DECAY = 0.9997
 cdef double LEAST_ERROR = 0.1
 
 cdef LabelNode _blank_node
-memset(&_blank_node, 0, sizeof(LabelNode))
 STATS = np.asarray(<LabelNode[:1]> &_blank_node).dtype
 
 

@@ -40,7 +40,6 @@ WEIGHTS = LEAST_WEIGHT, MOST_WEIGHT
 
 
 cdef Noted _blank
-memset(&_blank, 0, sizeof(Noted))
 NOTED = np.asarray(<Noted[:1]> &_blank).dtype
 
 

@@ -27,10 +27,8 @@ cdef double LEAST_PART = 1e-4
 cdef double GUESS_SPREAD = 0.4 / 1.702      # a logit of variance 1.702^2 is close to a normal
 
 cdef ObliqueNode _blank
-memset(&_blank, 0, sizeof(ObliqueNode))
 STATS = np.asarray(<ObliqueNode[:1]> &_blank).dtype
 cdef Moments _no_moments
-memset(&_no_moments, 0, sizeof(Moments))
 TOTALS = np.asarray(<Moments[:1]> &_no_moments).dtype
 
 

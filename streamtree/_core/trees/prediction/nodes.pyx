@@ -34,7 +34,6 @@ cdef double RARE_COUNT = 16.0
 
 
 cdef Node _blank
-memset(&_blank, 0, sizeof(Node))
 NODES = np.asarray(<Node[:1]> &_blank).dtype
 
 

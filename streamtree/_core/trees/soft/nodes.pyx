@@ -24,7 +24,6 @@ cdef enum:
 cdef double INHERITED = 0.3
 
 cdef SoftNode _blank
-memset(&_blank, 0, sizeof(SoftNode))
 STATS = np.asarray(<SoftNode[:1]> &_blank).dtype
 
 
