@@ -653,13 +653,13 @@ cdef class LomTree(Tree):
         cdef const Table* table = &self.nodes[node].classes
         cdef const ClassRecord* records = <const ClassRecord*> table.records
         cdef double total = stats.votes + 1.0
-        out.label = stats.majority
+        # without a vote nothing was learned of the labels: memory ran out
+        out.label = max(stats.majority, 0)
         if out.shares == NULL:
             return
         for label in range(n_labels):
             out.shares[label] = 0.5 / n_labels / total
-        # without a vote nothing was learned of the labels: memory ran out
-        out.shares[max(stats.majority, 0)] += 0.5 / total
+        out.shares[out.label] += 0.5 / total
         for slot in range(table.capacity):
             if records[slot].votes > 0.0:
                 label = table_key(table, slot)

@@ -147,7 +147,8 @@ cdef class ModelTree(Tree):
                 out.shares[label] = (stats.votes * out.shares[label] + 1.0 / n_labels) / total
         if out.label >= 0:
             return
-        out.label = stats.majority
+        # without a vote labels wait, or memory ran out
+        out.label = max(stats.majority, 0)
         for slot in range(classes.capacity if out.shares != NULL else 0):
             if classes.records[slot] > 0.0:
                 label = table_key(classes, slot)

@@ -306,3 +306,34 @@ for model in after_failures(MODEL, X, y, has_split, n_requests=40, n_behind=500)
 )
 def test_a_split_that_found_no_memory_leaves_nothing_to_the_next_one(model):
     run_short(SPLITTING.replace("MODEL", model))
+
+
+FIRST_ROW = '''
+from attack.checks import check_answers
+from streamtree import LOMTreeClassifier, ModelTreeClassifier, NonGreedyTreeClassifier
+from support.shortage import failing
+
+fail_after, failed = failing(), 0
+for n in range(40):
+    model = MODEL
+    fail_after(n)
+    try:
+        model.learn_one({"a": 1.0}, "x")
+    except MemoryError:
+        failed += 1
+    finally:
+        fail_after(-1)
+    check_answers(model, {"a": 1.0})
+    model.learn_one({"a": 2.0}, "y")
+    check_answers(model, {"a": 1.0})
+assert failed, "no request has failed"
+'''
+
+
+@pytest.mark.skipif(not can_run_short(), reason="the allocator is replaced by C, of glibc only")
+@pytest.mark.parametrize("model", [
+    "LOMTreeClassifier(leaf_model='majority')", "ModelTreeClassifier()",
+    "NonGreedyTreeClassifier()", "NonGreedyTreeClassifier(start='zeros')",
+])
+def test_without_memory_in_the_first_row_its_label_is_what_is_known(model):
+    run_short(FIRST_ROW.replace("MODEL", model))

@@ -177,3 +177,28 @@ def test_labels_of_a_warning_that_raises_are_not_learned():
                 break
         else:
             pytest.fail("no warning")
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_while_labels_wait_one_that_is_known_is_predicted(name):
+    estimator = getattr(streamtree, name)
+    model = estimator(**{**estimator_settings(estimator), "max_bytes": 2**20})
+    X = np.arange(100.0).reshape(-1, 1)
+    model.learn_many(X, [f"only {i}" for i in range(100)])
+    assert len(model.labels) < 100
+    assert set(model.predict_many(X)) <= set(model.labels)
+    said = model.predict_one({0: 1.0})
+    assert model.predict_proba_one({0: 1.0})[said] == model.predict_topk_one({0: 1.0}, 1)[0][1]
+
+
+@pytest.mark.parametrize("name", ["SoftTreeClassifier", "SelfTerminatingTreeClassifier"])
+def test_of_labels_that_the_tree_never_met_the_first_is_predicted(name):
+    """As in a forest of which another member lacked memory in the first row."""
+    model = getattr(streamtree, name)()
+    state = model.snapshot()
+    state["labels"] = ["a", "b"]
+    state["labels_came_again"] = np.zeros(2, state["labels_came_again"].dtype)
+    model._core.check_state(state)
+    model._core.restore(state)
+    assert model.predict_one({0: 1.0}) == "a"
+    assert model.predict_proba_one({0: 1.0}) == {"a": 1.0, "b": 0.0}

@@ -333,6 +333,12 @@ cdef class ObliqueNodes(Tree):
         cdef Voices voices
         cdef int32_t i
         out.label = -1
+        if not self.is_regression and self.total == 0.0:
+            # memory ran out in the first row: nothing was learned of its label
+            out.label = 0
+            for i in range(self.context.n_labels if out.shares != NULL else 0):
+                out.shares[i] = 1.0 / self.context.n_labels
+            return
         self.weigh(leaf, &voices)
         for i in range(self.n_outputs):
             said = self.blended(&voices, i)

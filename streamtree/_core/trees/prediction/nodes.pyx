@@ -368,20 +368,21 @@ cdef class PredictionNodes(Tree):
         # what a null branch has of its own may be older than what its parent has
         if self.nodes[node].state == NULL_BRANCH and node != ROOT:
             node = self.parent_of(node)
-        out.label = self.nodes[node].majority
-        if out.shares == NULL or (self.n_labels == 0 and self.loss != SQUARED):
+        out.label = max(self.nodes[node].majority, 0)
+        if out.shares == NULL:
             return
         values = self.values_of(node)
         if self.loss == SQUARED:
             out.shares[0] = values[0]
+        elif self.n_labels < 2:
+            # of none that were learned the first
+            out.shares[0] = 1.0
         elif self.loss == LOGISTIC:
             for i in range(self.n_labels):
                 out.shares[i] = values[i]
                 total += values[i]
             for i in range(self.n_labels):
                 out.shares[i] /= total
-        elif self.n_labels == 1:
-            out.shares[0] = 1.0
         else:
             # exponential loss is least at half the logit; the hinges end at -1 and 1
             if self.loss == EXPONENTIAL:

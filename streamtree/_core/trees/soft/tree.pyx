@@ -311,21 +311,22 @@ cdef class SoftTree(SoftNodes):
                 out.shares[0] = self._number(response[0])
             return
         if self.n_classes <= 2:
-            out.label = self.n_classes - 1 if self.n_classes < 2 else response[0] > 0.0
+            out.label = self.n_classes == 2 and response[0] > 0.0
         else:
             out.label = argmax(response, self.n_classes)
         if out.shares == NULL:
             return
-        if self.n_classes == 1:
+        if self.n_classes < 2:
+            # of none that were learned the first
             out.shares[0] = 1.0
         elif self.n_classes == 2:
             out.shares[1] = sigmoid(response[0])
             out.shares[0] = 1.0 - out.shares[1]
-        elif self.n_classes > 2:
+        else:
             if out.shares != response:
                 memcpy(out.shares, response, self.n_classes * sizeof(double))
             softmax(out.shares, self.n_classes)
-        for c in range(self.n_classes, self.context.n_labels):
+        for c in range(max(self.n_classes, 1), self.context.n_labels):
             out.shares[c] = 0.0
 
     cdef int32_t _most_likely(self, int32_t node, const View* x, Scratch* scratch) noexcept nogil:
