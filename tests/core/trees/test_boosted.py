@@ -9,6 +9,7 @@ from support.boosted import alone
 from support.marks import first_quick
 from support.snapshots import part_of
 
+from streamtree import ForestRegressor
 from streamtree._core.learners.explaining import ask_members
 from streamtree._core.stream.features import Category
 
@@ -173,3 +174,10 @@ def test_it_says_what_the_reference_says(n_labels):
     said = np.array([ask_members(model._core, x)[0] for x in rows])
     wanted = np.array([reference.predict(row) for row in seen])
     assert np.abs(said - wanted).max() < CLOSE
+
+
+def test_targets_as_large_as_they_may_be_leave_a_model_that_can_be_read():
+    model = ForestRegressor(members=("boosted",), window=200)
+    X = np.column_stack([np.random.default_rng(0).normal(size=130), np.arange(130) % 2])
+    model.learn_many(X, np.where(X[:, 1] > 0.0, 1e100, -1e100), np.resize([0.33, 0.3, 0.3], 130))
+    model._new_core().check_state(model.snapshot())

@@ -6,9 +6,7 @@ from streamtree._core.store.checks import check_counts, check_finite, require
 from streamtree._core.stream.checks import check_window
 from streamtree._core.trees.boosted.growth import MOST_LABELS
 from streamtree._core.trees.boosted.stages import MOST_SAID
-
-# of the unit of values, and of what is said without them: as targets are
-LARGEST = 1e100
+from streamtree._core.trees.tree import BEYOND_TARGETS
 
 
 def check_stages(state, n_columns, n_labels):
@@ -19,14 +17,14 @@ def check_stages(state, n_columns, n_labels):
     nodes, roots, values, base = (state[name] for name in ("nodes", "roots", "values", "base"))
     size, known = len(nodes), state["n_labels"]
     numbers = np.arange(size)
-    require(0 < state["unit"] <= LARGEST, "the unit of boosted trees")
+    require(0 < state["unit"] < BEYOND_TARGETS, "the unit of boosted trees")
     require(type(known) is int and 0 <= known <= n_labels, "the labels of boosted trees")
     wanted = 1 if not n_labels or known == 2 else known
     if len(base) == 0:
         require(size == len(roots) == len(values) == known == 0, "boosted trees of nothing")
         return
     require((known > 1 or not n_labels) and len(base) == wanted, "the outputs of boosted trees")
-    require((np.abs(base) <= LARGEST).all(), "what is said without boosted trees")
+    require((np.abs(base) < BEYOND_TARGETS).all(), "what is said without boosted trees")
     require((np.abs(values) <= MOST_SAID).all(), "the values of boosted trees")
     require(values.shape[1] == len(base), "the outputs of boosted trees")
     check_finite(nodes, "threshold")
