@@ -265,7 +265,7 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
     @property
     def height(self) -> int:
         """Number of splits on the longest way from the root to a leaf."""
-        return int(self._core.depths().max())
+        return int(self._core.depths().max(initial=0))
 
     @abc.abstractmethod
     def feature_importances(self) -> dict[Any, float]:

@@ -511,3 +511,9 @@ def test_boosted_trees_keep_their_rows_where_randomised_ones_are_short_of_memory
     state = forest.snapshot()["tree"]
     assert state["shares"][0] > 0.45
     assert len(state["members"]["1"]["window"]["targets"]) == 9_000
+
+
+def test_a_forest_without_nodes_has_a_summary():
+    forest = ForestClassifier(members=("boosted",))
+    forest.learn_one({"a": 1.0}, "x")
+    assert forest.n_nodes == forest.height == forest.summary["height"] == 0
