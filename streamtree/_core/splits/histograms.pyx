@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, int64_t
 from libc.string cimport memcpy, memmove, memset
 
 from streamtree._core.store.budget cimport (
-    counted, counted_room, counted_zeros, give_back, may_take_rare,
+    counted, counted_room, counted_zeros, give_back, may_take_rare, shrunk,
 )
 from streamtree._core.store.pool cimport room_for
 from streamtree._core.store.tables cimport map_bytes, map_put, table_free
@@ -99,6 +99,17 @@ cdef void merge_lightest(const Statistics* leaf, Histogram* histogram) noexcept 
     memmove(sums + width, sums + 2 * width, <size_t> i * width * sizeof(double))
 
 
+cdef void halve(Statistics* leaf, Histogram* histogram) noexcept nogil:
+    """Give back the room for as many bins again as there are."""
+    cdef int32_t n = histogram.n_bins, width = leaf.width
+    memmove(&histogram.low[n], histogram.high, n * sizeof(double))
+    memmove(&histogram.low[2 * n], histogram.sums, <size_t> n * width * sizeof(double))
+    histogram.low = <double*> shrunk(histogram.low, histogram_bytes(n, width))
+    histogram.high, histogram.sums = &histogram.low[n], &histogram.low[2 * n]
+    histogram.capacity = n
+    leaf.bytes -= histogram_bytes(n, width)
+
+
 cdef int32_t bin_of(Statistics* leaf, Histogram* histogram, double value,
                     int32_t max_bins) except -1 nogil:
     """The bin of a value, a new one if it lies between the others."""
@@ -120,6 +131,8 @@ cdef int32_t bin_of(Statistics* leaf, Histogram* histogram, double value,
         merge_lightest(leaf, histogram)
         place = first_reaching(histogram.high, histogram.n_bins, value)
         if place < histogram.n_bins and histogram.low[place] <= value:
+            if 2 * histogram.n_bins == histogram.capacity:
+                halve(leaf, histogram)
             return place
     if histogram.n_bins == histogram.capacity:
         taken = histogram_bytes(histogram.capacity, width)

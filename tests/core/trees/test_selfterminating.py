@@ -706,3 +706,12 @@ def test_strings_that_come_once_do_not_keep_a_regressor_from_growing():
         flooded.learn_one({**x, "user": f"user {i}"}, target)
     assert flooded.n_nodes == calm.n_nodes > 30
     assert not flooded.to_dataframe()["test"].str.contains("user").any()
+
+
+@pytest.mark.parametrize("max_bins", [2, 3, 5])
+def test_a_copy_takes_as_many_bytes_however_many_bins_there_may_be(max_bins):
+    model = SelfTerminatingTreeRegressor(max_bins=max_bins)
+    for value in np.random.default_rng(0).normal(size=100).tolist():
+        model.learn_one({"a": value}, value)
+        copied = pickle.loads(pickle.dumps(model))
+        assert copied._core.learned_bytes == model._core.learned_bytes
