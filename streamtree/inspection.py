@@ -262,9 +262,11 @@ def split_effects(views: Sequence[NodeView]) -> dict[Any, Any]:
         if above is None or view.weight <= 0.0:
             continue
         moved = view.weight * distance(view, above)
-        size = sum(map(abs, above.strengths.values())) or 1.0
-        for column, strength in above.strengths.items():
-            _add(totals, feature_of(column), moved * (abs(strength) / size))
+        # weights of the paper's algorithms may be beyond all numbers
+        sizes = np.nan_to_num(np.abs(list(above.strengths.values())), posinf=1e300).tolist()
+        size = sum(sizes) or 1.0
+        for column, part in zip(above.strengths, sizes, strict=True):
+            _add(totals, feature_of(column), moved * (part / size))
     return totals
 
 

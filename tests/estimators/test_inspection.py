@@ -177,3 +177,11 @@ def test_inner_nodes_get_the_mean_of_their_leaves():
         NodeView(2, 0, 1, "> 0", weight=3.0, prediction={"a": 5.0, "b": 4.0}),
     ]
     assert with_inner_nodes(numbers)[0].prediction == {"a": 4.0, "b": 3.0}
+
+
+def test_importances_are_numbers_where_weights_are_beyond_all():
+    model = LOMTreeClassifier(algorithm="paper")
+    for i in range(60):
+        model.learn_one({"a": 1.7e308 if i % 2 else 1.0, "b": float(i)}, i % 5)
+    shares = model.feature_importances()
+    assert sum(shares.values()) == pytest.approx(1.0)
