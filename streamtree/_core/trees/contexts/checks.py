@@ -73,7 +73,7 @@ def check_counts_of_contexts(state, n_labels):
 
 
 def check_contexts(state, n_columns, n_labels, n_places, most_weight):
-    """Raise StateError unless `Contexts._take_contexts` can trust a state."""
+    """Raise StateError unless `Contexts.take_state` can trust a state."""
     weights = state["weights"]
     check_counts(state["rows"])
     check_fields(state["fields"], n_columns, n_labels)

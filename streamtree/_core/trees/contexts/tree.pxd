@@ -68,15 +68,12 @@ cdef class Contexts(Corrector):
     cdef int _look(self) except -1 nogil
     cdef list _fields_of(self, int32_t i)
     cdef int _add_moves(self, dict moves, int32_t i, const Row* row, object part) except -1
-    cdef dict _contexts_state(self)
-    cdef int _take_contexts(self, dict state) except -1
 
 
 cdef class ContextTree(Contexts):
     cdef float[MOST_LABELS] expected    # of the row that is learned next
 
     cdef bint _says(self) noexcept nogil
-    cdef void _move(self, const Mixed* mixed) noexcept nogil
 
 
 cdef class ContextMeans(Contexts):
@@ -85,4 +82,3 @@ cdef class ContextMeans(Contexts):
 
     cdef double _deviation(self) noexcept nogil
     cdef double _missing(self, const Example* example) noexcept nogil
-    cdef void _move(self, const MixedMeans* mixed) noexcept nogil

@@ -251,7 +251,7 @@ cdef class Contexts(Corrector):
 
     # ------------------------------------------------------------------------------ state
 
-    cdef dict _contexts_state(self):
+    cdef dict state(self):
         cdef int32_t i, s
         weights = np.zeros((MOST_CONTEXTS, 2, SPEEDS), dtype=np.float32)
         cdef float[:, :, ::1] view = weights
@@ -264,7 +264,7 @@ cdef class Contexts(Corrector):
             "rows": self.rows,
         }
 
-    cdef int _take_contexts(self, dict state) except -1:
+    cdef int take_state(self, dict state) except -1:
         cdef const float[:, :, ::1] weights = state["weights"]
         cdef int32_t i, s
         self.fields.take_state(state["fields"])
@@ -356,12 +356,8 @@ cdef class ContextTree(Contexts):
                 row.labels |= <uint32_t> 1 << label
 
     cdef void _learn_noted(self) noexcept nogil:
+        """The weights follow the log loss."""
         cdef const Mixed* mixed = <const Mixed*> self.noted
-        self._move(mixed)
-        self._count(&mixed.found)
-
-    cdef void _move(self, const Mixed* mixed) noexcept nogil:
-        """Let the weights follow the log loss."""
         cdef const Counted* row = &self.counted
         cdef int32_t i
         cdef uint32_t labels
@@ -373,6 +369,7 @@ cdef class ContextTree(Contexts):
                     evidence_of(mixed, i), labels, self.expected, row.label,
                     self.weights[i].weights, self.weights[i].squares, rate, KEPT, MOST_WEIGHT,
                 )
+        self._count(&mixed.found)
 
     cdef void _count_in(self, Record* record, const float* fading) noexcept nogil:
         cdef const Counted* row = &self.counted
@@ -408,12 +405,6 @@ cdef class ContextTree(Contexts):
         return out.add(rest, moves, 1.0)
 
     # ------------------------------------------------------------------------------ state
-
-    cdef dict state(self):
-        return self._contexts_state()
-
-    cdef int take_state(self, dict state) except -1:
-        return self._take_contexts(state)
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
@@ -493,12 +484,8 @@ cdef class ContextMeans(Contexts):
         return 0
 
     cdef void _learn_noted(self) noexcept nogil:
+        """The weights follow the squared error."""
         cdef const MixedMeans* mixed = <const MixedMeans*> self.noted
-        self._move(mixed)
-        self._count(&mixed.found)
-
-    cdef void _move(self, const MixedMeans* mixed) noexcept nogil:
-        """Let the weights follow the squared error."""
         cdef const Counted* row = &self.counted
         cdef int32_t i
         cdef float error = row.missing - <float> mixed.said, rate = RATE * row.weight
@@ -508,6 +495,7 @@ cdef class ContextMeans(Contexts):
                     mixed.evidence[i], error, self.weights[i].weights,
                     self.weights[i].squares, rate, KEPT, MOST_WEIGHT,
                 )
+        self._count(&mixed.found)
 
     cdef void _count_in(self, Record* record, const float* fading) noexcept nogil:
         cdef const Counted* row = &self.counted
@@ -543,13 +531,13 @@ cdef class ContextMeans(Contexts):
     # ------------------------------------------------------------------------------ state
 
     cdef dict state(self):
-        state = self._contexts_state()
+        state = Contexts.state(self)
         state["targets"] = self.targets
         return state
 
     cdef int take_state(self, dict state) except -1:
         self.targets = state["targets"]
-        return self._take_contexts(state)
+        return Contexts.take_state(self, state)
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""

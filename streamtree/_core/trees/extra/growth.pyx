@@ -284,7 +284,7 @@ cdef class Growth:
         """Let the search compare candidates, by a sample where there are many rows."""
         self.stage = CHOOSING
         if self.search.n > CHUNK:
-            self.search.begin_with_sample(self.search.slots, self.search.n, self.word)
+            self.search.begin_with_sample(self.word)
         else:
             self.search.centre()
 

@@ -87,8 +87,7 @@ cdef class ExtraSearch:
     cdef void count(self, int32_t first, int32_t end) noexcept nogil
     cdef void centre(self) noexcept nogil
     cdef void begin_with(self, const int32_t* slots, int32_t n, uint64_t constant) noexcept nogil
-    cdef void begin_with_sample(self, const int32_t* slots, int32_t n,
-                                uint64_t word) noexcept nogil
+    cdef void begin_with_sample(self, uint64_t word) noexcept nogil
     cdef void measure(self) noexcept nogil
     cdef bint consider(self, uint64_t* random, bint is_between_rows) noexcept nogil
     cdef bint _draw(self, uint64_t* random) noexcept nogil

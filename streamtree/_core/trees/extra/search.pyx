@@ -162,15 +162,14 @@ cdef class ExtraSearch:
         self.count(0, n)
         self.centre()
 
-    cdef void begin_with_sample(self, const int32_t* slots, int32_t n,
-                                uint64_t word) noexcept nogil:
+    cdef void begin_with_sample(self, uint64_t word) noexcept nogil:
         """Take a random one out of each of a chunk of equal parts of the rows, and count them."""
         cdef int32_t i
         cdef int64_t first, end = 0
         for i in range(CHUNK):
             word = splitmix64(word)
-            first, end = end, <int64_t> n * (i + 1) // CHUNK
-            self.sampled[i] = slots[first + below(word, end - first)]
+            first, end = end, <int64_t> self.n * (i + 1) // CHUNK
+            self.sampled[i] = self.slots[first + below(word, end - first)]
         self.begin_with(self.sampled, CHUNK, self.constant)
 
     cdef void count(self, int32_t first, int32_t end) noexcept nogil:

@@ -54,7 +54,7 @@ def check_rows_of_neighbors(state, n_columns, n_labels):
 
 
 def check_neighbors(state, n_columns, n_labels, least_log, most_log):
-    """Raise StateError unless `Neighbors._take_own_state` can trust a state.
+    """Raise StateError unless `Neighbors.take_state` can trust a state.
 
     Logarithms of weights are between two bounds.
     """

@@ -54,8 +54,6 @@ cdef class Neighbors(OneLeaf):
                    const Example* example) except -1 nogil
     cdef int _explain(self, const Row* row, Scratch* scratch, Explanation out,
                       double before) except -1
-    cdef dict _own_state(self)
-    cdef int _take_own_state(self, dict state) except -1
 
 
 cdef class NeighborTree(Neighbors):

@@ -276,7 +276,7 @@ cdef class Neighbors(OneLeaf):
 
     # ------------------------------------------------------------------------------ state
 
-    cdef dict _own_state(self):
+    cdef dict state(self):
         cdef int32_t f
         return {
             "rows": self.rows.state(), "seen": self.seen,
@@ -288,7 +288,7 @@ cdef class Neighbors(OneLeaf):
             ]),
         }
 
-    cdef int _take_own_state(self, dict state) except -1:
+    cdef int take_state(self, dict state) except -1:
         cdef const double[:, ::1] scales = state["scales"]
         cdef Scale* fields
         cdef int32_t f, n
@@ -358,12 +358,6 @@ cdef class NeighborTree(Neighbors):
     cdef int explain(self, const Row* row, Scratch* scratch, Explanation out) except -1:
         return self._explain(row, scratch, out, self._share(out.output))
 
-    cdef dict state(self):
-        return self._own_state()
-
-    cdef int take_state(self, dict state) except -1:
-        return self._take_own_state(state)
-
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
         check_neighbors(state, n_columns, n_outputs, LEAST_LOG, MOST_LOG)
@@ -432,7 +426,7 @@ cdef class NeighborMeans(Neighbors):
         return self._explain(row, scratch, out, self.targets.mean)
 
     cdef dict state(self):
-        state = self._own_state()
+        state = Neighbors.state(self)
         state["worth"] = np.array([self.trust.product, self.trust.spread])
         state["targets"] = self.targets
         return state
@@ -440,7 +434,7 @@ cdef class NeighborMeans(Neighbors):
     cdef int take_state(self, dict state) except -1:
         self.targets = state["targets"]
         self.trust.product, self.trust.spread = state["worth"]
-        return self._take_own_state(state)
+        return Neighbors.take_state(self, state)
 
     def check_state(self, dict state, Py_ssize_t n_columns, Py_ssize_t n_outputs):
         """Raise StateError unless `take_state` can trust a state."""
