@@ -475,19 +475,20 @@ class Batch:
         """Numbers of shape (n_rows, n_names), as an array or as a frame by name."""
         if self._frame is None:
             return values
-        import narwhals.stable.v2 as nw
-
-        frame = nw.from_numpy(
-            values, distinct_texts(names), backend=self._frame.implementation
-        ).to_native()
         if self._frame.implementation.is_pandas_like():
             # only there names need not be strings
             import pandas as pd
 
+            native = self._frame.to_native()
             kind = None if _is_of_one_type(names) else object
-            frame.columns = pd.Index(names, dtype=kind, tupleize_cols=False)
-            frame.index = self._frame.to_native().index
-        return frame
+            columns = pd.Index(names, dtype=kind, tupleize_cols=False)
+            return type(native)(values, index=native.index, columns=columns)
+        import narwhals.stable.v2 as nw
+
+        return nw.from_dict(
+            {name: values[:, i] for i, name in enumerate(distinct_texts(names))},
+            backend=self._frame.implementation,
+        ).to_native()
 
 
 class _Codes(dict[Any, int]):

@@ -673,11 +673,11 @@ def test_labels_of_several_types_in_frames_of_one_type(which):
 
 
 def test_labels_that_are_written_like_others_have_columns_of_their_own():
-    labels = [1, "1", "'1'"]
+    labels = ["", 1, "1", "'1'"]
     model = ModelTreeClassifier()
-    model.learn_many(pd.DataFrame({"a": np.zeros(3)}), labels)
+    model.learn_many(pd.DataFrame({"a": np.zeros(4)}), labels)
     proba = model.predict_proba_many(pl.DataFrame({"a": [1.0]}))
-    assert proba.columns == ["1", "'1'", '"\'1\'"']
+    assert proba.columns == ["''", "1", "'1'", '"\'1\'"']
     assert list(model.predict_proba_many(pd.DataFrame({"a": [1.0]})).columns) == labels
 
 
