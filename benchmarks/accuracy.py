@@ -8,6 +8,8 @@ came of it in a table, benchmarks/results/accuracy.csv, after every run of a lea
 with --missing an interrupted run goes on, without it the results that are named are replaced.
 Learners are named by patterns such as "VW *", or by their groups: ours, tree, linear, vw, floor,
 forest, and peers for all but ours. Peers are stopped when they have used their budget of seconds.
+With --unseen it is about the tables of r_tables.py, which played no part in the making of the
+learners, and the results are kept in unseen.csv beside that.
 `gate` reads the table, and prints it, the ranks, and the goals beside what was measured.
 
 `speed` and `splits` measure what the table cannot tell: times side by side, and test errors on
@@ -37,6 +39,7 @@ from workers import Failed, finished
 import streamtree
 
 RESULTS = Path(__file__).resolve().parent / "results" / "accuracy.csv"
+UNSEEN_RESULTS = RESULTS.with_name("unseen.csv")
 EXPECTED = Path(__file__).resolve().parents[1] / "tests" / "tools" / "accuracy.csv"
 # what the tests run: the bundled sets, and some of the data folder's
 FAST = (*streams.BUNDLED, "kr_vs_kp", "spambase", "abalone", "autompg")
@@ -73,7 +76,7 @@ def tasks(
     for cost in sorted({contestant.cost for contestant in contestants}):
         for name in sets:
             for one in contestants:
-                if one.cost == cost and one.classifies == (name not in streams.NUMBERS):
+                if one.cost == cost and one.classifies == streams.has_classes(name):
                     found.append((name, one.name, budget * SHARES.get(one.group, 1.0)))
     return found
 
@@ -93,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
             contestants.append(contestant)
         else:
             print(f"skipped {contestant.name}: {reason}")
-    everything = [*streams.CLASSES, *streams.NUMBERS]
+    everything = streams.UNSEEN if options.unseen else (*streams.CLASSES, *streams.NUMBERS)
     sets = [
         name for name in everything
         if not options.sets or any(fnmatchcase(name, pattern) for pattern in options.sets)
@@ -193,8 +196,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help=f"of a peer on a set ({BUDGET:.0f}; trees have twice, forests half as many)",
     )
     parser.add_argument("--missing", action="store_true", help="only what the table lacks")
-    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FILE")
+    parser.add_argument("--unseen", action="store_true", help="the tables of r_tables.py")
+    parser.add_argument("--results", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
+    options.results = options.results or (UNSEEN_RESULTS if options.unseen else RESULTS)
     if unknown := [name for name in options.sections if name not in SECTIONS]:
         parser.error(f"no section {unknown[0]!r}; there are {', '.join(SECTIONS)}")
     if min(options.jobs, options.repeats) < 1:

@@ -3,13 +3,16 @@
     python benchmarks/accuracy.py run --learners "Forest*" forest batch ours
     python benchmarks/forests.py standings
     python benchmarks/forests.py loss members light trees series names threads
+    python benchmarks/accuracy.py run --unseen
+    python benchmarks/forests.py unseen
 
 `standings` reads the table that `accuracy.py run` fills. `loss` measures log losses beside those of
 the model tree, `members` what a forest is without each of its members, and with those that it has
 not, `light` what one of few members is, `trees` accuracy and time by the number of randomised
 trees; all over the first rows of every set that classifies, `members` and `light` of those of
 numbers, too. `series` has numbers in the order of time, beside the last target, `names` users and
-shops that go by numbers. `threads` times batches with one thread and with two, in turn.
+shops that go by numbers. `threads` times batches with one thread and with two, in turn. `unseen`
+is about the tables of r_tables.py, which played no part in the making of the learners.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from typing import Any
 
 import gate_streams as streams
 import numpy as np
-from accuracy import RESULTS
+from accuracy import RESULTS, UNSEEN_RESULTS
 from contestants import CONTESTANTS, MOA_FORESTS
 from data import load, sensors, visits
 from gate import Standings, strongest
@@ -207,6 +210,22 @@ def standings(report: Report, options: argparse.Namespace) -> None:
     _ahead(report, numbers, REGRESSOR, peers, "ahead of the best peer", 18 / 20)
     _batches(report, numbers, REGRESSOR)
     _floors(report, numbers, REGRESSOR, R2_FLOORS, lambda name: R2_ROWS)
+
+
+def unseen(report: Report, options: argparse.Namespace) -> None:
+    """What a table of unseen sets says, beside every forest, every other peer, and our trees."""
+    table = read(UNSEEN_RESULTS)
+    for ours, classifies in ((CLASSIFIER, True), (REGRESSOR, False)):
+        found = Standings.of(table, classifies)
+        report.begin("unseen", f"{ours}, {len(found.by_set)} sets")
+        for text, groups in (
+            ("other forests", ("forest",)), ("other stream learners", ("tree", "linear", "floor")),
+            ("our trees", ("ours",)),
+        ):
+            rivals = [one for group in groups for one in _of_group(found, ours, group)]
+            report.note(f"{text}: {', '.join(rivals)}")
+            _ahead(report, found, ours, rivals, f"ahead of the best of {text}", 0.5)
+        _batches(report, found, ours)
 
 
 def tested(model: Any, stream: streams.Stream, rows: int) -> tuple[float, float, float]:
@@ -479,7 +498,7 @@ def threads(report: Report, options: argparse.Namespace) -> None:
 
 SECTIONS = {
     section.__name__: section
-    for section in (standings, loss, members, light, trees, series, names, threads)
+    for section in (standings, loss, members, light, trees, series, names, threads, unseen)
 }
 
 

