@@ -12,7 +12,7 @@ import reprlib
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -542,9 +542,9 @@ def _is_encodable(name: Any) -> bool:
     return not isinstance(name, str) or not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
-def distinct_texts(names: list[Any]) -> list[str]:
+def distinct_texts(names: list[Any], text_of: Callable[[Any], str] = str) -> list[str]:
     """Names as strings; as representations where two are the same ("1" and 1), or no UTF-8."""
-    texts = [str(name) for name in names]
+    texts = list(map(text_of, names))
     counts = Counter(texts)
     texts = [
         text if counts[text] == 1 and _is_encodable(text) else repr(name)

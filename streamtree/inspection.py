@@ -16,6 +16,7 @@ import numpy as np
 
 from streamtree._core.stream.encoding import KNOTS
 from streamtree._core.stream.features import Category
+from streamtree.batches import distinct_texts
 
 __all__ = ["NodeView", "column_text", "feature_of", "feature_text", "short"]
 
@@ -211,15 +212,18 @@ def records(views: Iterable[NodeView]) -> list[dict[str, Any]]:
 def as_tree(views: Sequence[NodeView]) -> dict[str, Any]:
     """Nested dicts of what JSON can hold; names and labels that it cannot become their repr."""
     made: dict[int, dict[str, Any]] = {}
+    features = _texts(name for view in views for name in view.strengths)
+    said = [view.prediction for view in views if isinstance(view.prediction, Mapping)]
+    outputs = _texts(name for each in said for name in each)
     for view in views:
         made[view.node] = {
             "node": view.node,
             "branch": view.branch,
             "test": view.test,
-            "features": _plain(dict(strongest(view.strengths))),
+            "features": _plain(dict(strongest(view.strengths)), features),
             "weight": view.weight,
-            "prediction": _plain(view.prediction),
-            "values": {name: _plain(value) for name, value in view.values.items()},
+            "prediction": _plain(view.prediction, outputs),
+            "values": {name: _plain(value, outputs) for name, value in view.values.items()},
             "children": [],
         }
     for view in views:
@@ -228,20 +232,18 @@ def as_tree(views: Sequence[NodeView]) -> dict[str, Any]:
     return made[views[0].node]
 
 
-def _by_text(values: Mapping[Any, Any]) -> dict[str, Any]:
-    """What goes by names, by names that JSON can have; by their repr where two would be one."""
-    found = {
-        column_text(name) if isinstance(name, (str, Category)) else repr(name): value
-        for name, value in values.items()
-    }
-    if len(found) == len(values):
-        return found
-    return {repr(name): value for name, value in values.items()}
+def _texts(names: Iterable[Any]) -> dict[Any, str]:
+    """By name, what JSON calls it: as people read it, or its repr."""
+    found = list(dict.fromkeys(names))
+    texts = distinct_texts(
+        found, lambda name: column_text(name) if isinstance(name, (str, Category)) else repr(name)
+    )
+    return dict(zip(found, texts, strict=True))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, texts: Mapping[Any, str]) -> Any:
     if isinstance(value, Mapping):
-        return {name: _plain(inner) for name, inner in _by_text(value).items()}
+        return {texts[name]: _plain(inner, texts) for name, inner in value.items()}
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -263,7 +265,8 @@ def split_effects(views: Sequence[NodeView]) -> dict[Any, Any]:
             continue
         moved = view.weight * distance(view, above)
         # weights of the paper's algorithms may be beyond all numbers
-        sizes = np.nan_to_num(np.abs(list(above.strengths.values())), posinf=1e300).tolist()
+        sizes = np.nan_to_num(np.abs(list(above.strengths.values())), posinf=np.inf)
+        sizes = np.minimum(sizes, 1e300).tolist()
         size = sum(sizes) or 1.0
         for column, part in zip(above.strengths, sizes, strict=True):
             _add(totals, feature_of(column), moved * (part / size))

@@ -173,17 +173,16 @@ class ModelPool:
     def _tested_numbers(self, X: Any, wanted: NDArray[np.float64], y: Any) -> NDArray[Any]:
         said = np.array([np.asarray(model.test_then_learn_many(X, y)) for model in self.models])
         # the likelihood of normal errors; their variance is taken to be a tenth of the targets'
-        gains = np.empty_like(said)
+        gains, kept = np.empty_like(said), 1.0 - 1.0 / MEMORY
+        weight, mean, squares = self._targets.tolist()
         for row, number in enumerate(wanted.tolist()):
-            weight, mean, squares = self._targets.tolist()
-            kept = 1.0 - 1.0 / MEMORY
             weight, moved = kept * weight + 1.0, number - mean
             mean += moved / weight
             squares = kept * squares + moved * (number - mean)
-            self._targets[:] = weight, mean, squares
             variance = max(squares / weight, 1e-300)
             errors = (said[:, row] - number) ** 2
             gains[:, row] = -np.minimum(5.0 * errors, 10.0 * variance) / variance
+        self._targets[:] = weight, mean, squares
         return np.asarray((self._follow(gains) * said).sum(axis=0))
 
     def _follow(self, gains: NDArray[np.float64]) -> NDArray[np.float64]:

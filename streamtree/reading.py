@@ -818,7 +818,7 @@ def _find_bad_row(
     block: bytes, names: Sequence[str], separator: str, line: int, source: str
 ) -> None:
     """Raise for the first row of a block that is not one of a CSV with these names."""
-    csv.field_size_limit(LONGEST_LINE)
+    most = csv.field_size_limit(LONGEST_LINE)
     reader = csv.reader(io.StringIO(block.decode(), newline=""), delimiter=separator, strict=True)
     before = 0  # lines of the block before the row
     try:
@@ -829,6 +829,8 @@ def _find_bad_row(
             before = reader.line_num
     except csv.Error as error:
         raise DataError(f"{source}, line {line + before}: {error}") from error
+    finally:
+        csv.field_size_limit(most)
 
 
 def _find_stray_mark(block: bytes, separator: str, line: int, source: str) -> None:

@@ -263,10 +263,6 @@ class KeyedModels(Shape, Generic[Model]):
     def _in_order(self, said: list[list[Any]], order: Any) -> Any:
         """What was said of the rows of workers, in the order in which they came."""
         answers: list[Any] = [None] * len(order)
-        listed = order.tolist()
-        at = 0
-        for part in said:
-            for answer in part:
-                answers[listed[at]] = answer
-                at += 1
+        for row, answer in zip(order.tolist(), itertools.chain(*said), strict=True):
+            answers[row] = answer
         return as_answers(answers, self._prototype)

@@ -139,6 +139,16 @@ def test_the_nested_form_tells_names_that_look_alike_apart():
     nested = model.to_dict()
     assert sorted(nested["features"]) == ["'1'", "1"]
     assert sorted(nested["prediction"]) == ["'0'", "0"]
+    # also where every node has one of them
+    x = np.random.default_rng(0).normal(size=(2000, 2)).tolist()
+    tree = ModelTreeClassifier()
+    for one, other in x:
+        tree.learn_one({1: one, "1": other}, (one > 0) ^ (other > 0))
+    nodes, names = [tree.to_dict()], set()
+    for node in nodes:
+        nodes += node["children"]
+        names |= node["features"].keys()
+    assert names == {"'1'", "1"}
 
 
 def test_a_tree_whose_steps_were_too_large_can_be_looked_at():
@@ -185,3 +195,12 @@ def test_importances_are_numbers_where_weights_are_beyond_all():
         model.learn_one({"a": 1.7e308 if i % 2 else 1.0, "b": float(i)}, i % 5)
     shares = model.feature_importances()
     assert sum(shares.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("largest", [1.7e308, np.inf])
+def test_weights_as_large_as_numbers_can_be_have_shares(largest):
+    views = [
+        NodeView(0, -1, 0, test="t", strengths={"a": largest, "b": 1.7e308}, prediction=0.0),
+        NodeView(1, 0, 1, "<= 0", weight=1.0, prediction=1.0),
+    ]
+    assert importances(split_effects(views)) == {"a": 0.5, "b": 0.5}

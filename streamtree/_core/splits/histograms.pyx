@@ -99,9 +99,11 @@ cdef void merge_lightest(const Statistics* leaf, Histogram* histogram) noexcept 
     memmove(sums + width, sums + 2 * width, <size_t> i * width * sizeof(double))
 
 
-cdef void halve(Statistics* leaf, Histogram* histogram) noexcept nogil:
-    """Give back the room for as many bins again as there are."""
+cdef void give_room_back(Statistics* leaf, Histogram* histogram) noexcept nogil:
+    """Have no room for twice the bins: a copy has none. Unlike `reshape` this takes no memory."""
     cdef int32_t n = histogram.n_bins, width = leaf.width
+    if histogram.capacity != 2 * n:
+        return
     memmove(&histogram.low[n], histogram.high, n * sizeof(double))
     memmove(&histogram.low[2 * n], histogram.sums, <size_t> n * width * sizeof(double))
     histogram.low = <double*> shrunk(histogram.low, histogram_bytes(n, width))
@@ -131,8 +133,7 @@ cdef int32_t bin_of(Statistics* leaf, Histogram* histogram, double value,
         merge_lightest(leaf, histogram)
         place = first_reaching(histogram.high, histogram.n_bins, value)
         if place < histogram.n_bins and histogram.low[place] <= value:
-            if 2 * histogram.n_bins == histogram.capacity:
-                halve(leaf, histogram)
+            give_room_back(leaf, histogram)
             return place
     if histogram.n_bins == histogram.capacity:
         taken = histogram_bytes(histogram.capacity, width)

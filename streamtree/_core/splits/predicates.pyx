@@ -214,6 +214,7 @@ cdef bint branch(PredicateSearch* search, Split* split, int32_t number,
     cdef double* sums = search.branch
     cdef int64_t rows = 0
     cdef bint any_bin = False
+    # the last one is of rows that have none of the columns
     if number == n_branches(split) - 1:
         key[0] = MISSING
         memcpy(sums, leaf.totals, n * sizeof(double))

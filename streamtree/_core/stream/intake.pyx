@@ -490,9 +490,10 @@ cdef class Intake:
 
         A sparse batch implies zeros only in the columns that it has.
         """
-        cdef int64_t n_rows = self.scaler.implied_rows - source.implied_before
+        cdef int64_t n_rows
         cdef int32_t position
         if source.is_sparse:
+            n_rows = self.scaler.implied_rows - source.implied_before
             mentioned = set(np.asarray(source.columns).tolist())
             for position in range(self.scaler.size):
                 if position not in mentioned:

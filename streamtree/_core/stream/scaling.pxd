@@ -39,7 +39,7 @@ cdef class ColumnScaler:
     cdef int32_t n_born             # columns that some row so far had
     cdef int32_t _capacity
     cdef int64_t rows
-    cdef int64_t implied_rows      # rows in which every column not listed was zero
+    cdef int64_t implied_rows       # rows in which every column not listed was zero
     cdef bint has_other_units       # whether some column began another unit
     cdef int64_t changes            # how often what a column is where it is not listed has changed
     cdef int32_t n_origins          # columns that have an origin

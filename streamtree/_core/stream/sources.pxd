@@ -9,7 +9,7 @@ cdef class RowSource:
     cdef readonly Py_ssize_t n_columns
     cdef readonly bint is_sparse
     cdef ColumnScaler scaler
-    cdef int64_t implied_before         # rows that implied zeros before these
+    cdef int64_t implied_before         # before the first of its rows, see ColumnScaler
     cdef const int32_t[::1] columns     # model column of every array column, -1 unknown
 
     cdef int bind(self, ColumnScaler scaler, const int32_t[::1] columns) except -1

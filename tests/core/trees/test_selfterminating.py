@@ -688,8 +688,9 @@ def test_the_time_for_a_feature_grows_with_its_categories():
         assert model.n_nodes > n
         return time.process_time() - start
 
-    # by the square of them it is 16 times
-    assert seconds(24_000) < 9 * seconds(6000)
+    few, many = zip(*((seconds(6000), seconds(24_000)) for _ in range(3)), strict=True)
+    # by the square of them it was 11 times
+    assert min(many) < 7 * min(few)
 
 
 @pytest.mark.filterwarnings("ignore:.* has had")
