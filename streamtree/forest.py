@@ -440,7 +440,7 @@ def _unshared(members: Any) -> Any:
 class ForestClassifier(_Forest, StreamClassifier):
     """Forest: randomised, boosted and other trees of every family, pooled by what each is worth.
 
-    The most accurate learner here, for 9 to 19 times the time of a single tree. A row is
+    The most accurate learner here, for 7 to 17 times the time of a single tree. A row is
     read, scaled and encoded once; every member learns it and says, in the same call, what it would
     have predicted. Members of different kinds err on different rows: randomised trees find how
     columns act together, after few rows, and boosted ones where exactly, after more; additive
