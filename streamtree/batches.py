@@ -11,8 +11,7 @@ import math
 import reprlib
 import sys
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -24,6 +23,7 @@ from streamtree._core.learners.learner import MAX_WEIGHT
 from streamtree._core.learners.regressor import MAX_TARGET
 from streamtree._core.stream.features import MISSING, Category, Shared, category_text
 from streamtree._core.stream.sources import CodedRows, DenseRows, SparseRows
+from streamtree.inspection import distinct_texts, is_encodable
 
 __all__ = [
     "Batch", "as_table", "indexed_frame", "label_array", "label_list", "take_rows", "target_array",
@@ -531,27 +531,10 @@ def _is_of_one_type(labels: list[Any]) -> bool:
     """Whether labels are all of one type that a column of any frame can hold."""
     kinds = {type(label) for label in labels}
     return (
-        (kinds <= {str} and all(map(_is_encodable, labels)))
+        (kinds <= {str} and all(map(is_encodable, labels)))
         or kinds <= {bool} or kinds <= {float}
         or (kinds <= {int} and all(-(2**63) <= label < 2**63 for label in labels))
     )
-
-
-def _is_encodable(name: Any) -> bool:
-    """Whether a name is no string, or one that UTF-8 can hold: without lone surrogates."""
-    return not isinstance(name, str) or not any("\ud800" <= letter <= "\udfff" for letter in name)
-
-
-def distinct_texts(names: list[Any], text_of: Callable[[Any], str] = str) -> list[str]:
-    """Names as strings; as representations where two are the same ("1" and 1), or no UTF-8."""
-    texts = list(map(text_of, names))
-    counts = Counter(texts)
-    texts = [
-        text if counts[text] == 1 and _is_encodable(text) else repr(name)
-        for text, name in zip(texts, names, strict=True)
-    ]
-    # one may be what another is represented by
-    return texts if len({*texts}) == len(texts) else list(map(repr, names))
 
 
 def label_array(labels: list[Any]) -> NDArray[Any]:

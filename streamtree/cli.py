@@ -40,9 +40,9 @@ from streamtree.base import (
     StreamRegressor,
     public_estimators,
 )
-from streamtree.batches import distinct_texts
 from streamtree.checkpoint import Checkpoint
 from streamtree.drawing import save_figure
+from streamtree.inspection import distinct_texts
 from streamtree.reading import (
     HEAD_ROWS,
     Chunk,

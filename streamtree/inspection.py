@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,9 +17,11 @@ import numpy as np
 
 from streamtree._core.stream.encoding import KNOTS
 from streamtree._core.stream.features import Category
-from streamtree.batches import distinct_texts
 
-__all__ = ["NodeView", "column_text", "feature_of", "feature_text", "short"]
+__all__ = [
+    "NodeView", "column_text", "distinct_texts", "feature_of", "feature_text", "is_encodable",
+    "short",
+]
 
 # from the first knot of a column to the last one, in deviations
 KNOT_RANGE = 3.5
@@ -104,6 +107,23 @@ def column_text(column: Any) -> str:
     if isinstance(column, Category):
         return f"{feature_text(column.name)} = {column.value}"
     return feature_text(column)
+
+
+def is_encodable(name: Any) -> bool:
+    """Whether a name is no string, or one that UTF-8 can hold: without lone surrogates."""
+    return not isinstance(name, str) or not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def distinct_texts(names: list[Any], text_of: Callable[[Any], str] = str) -> list[str]:
+    """Names as strings; as representations where two are the same ("1" and 1), or no UTF-8."""
+    texts = list(map(text_of, names))
+    counts = Counter(texts)
+    texts = [
+        text if counts[text] == 1 and is_encodable(text) else repr(name)
+        for text, name in zip(texts, names, strict=True)
+    ]
+    # one may be what another is represented by
+    return texts if len({*texts}) == len(texts) else list(map(repr, names))
 
 
 def with_inner_nodes(views: Sequence[NodeView]) -> list[NodeView]:
