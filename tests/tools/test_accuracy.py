@@ -166,7 +166,6 @@ def test_tables_of_r_have_codes_for_strings_and_lack_what_gives_the_target_away(
 
 def test_without_tables_of_r_it_is_said_how_to_get_them(monkeypatch):
     tables = program("r_tables")
-    tables._files.cache_clear()
     monkeypatch.setattr(tables.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install \"\.\[bench\]\""):
         tables.read("Chile", classifies=True)
