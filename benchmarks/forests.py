@@ -2,7 +2,7 @@
 
     python benchmarks/accuracy.py run --learners "Forest*" forest batch ours
     python benchmarks/forests.py standings
-    python benchmarks/forests.py loss members light trees series names threads
+    python benchmarks/forests.py loss members light trees series changes names threads
     python benchmarks/accuracy.py run --unseen
     python benchmarks/forests.py unseen
 
@@ -10,9 +10,10 @@
 the model tree, `members` what a forest is without each of its members, and with those that it has
 not, `light` what one of few members is, `trees` accuracy and time by the number of randomised
 trees; all over the first rows of every set that classifies, `members` and `light` of those of
-numbers, too. `series` has numbers in the order of time, beside the last target, `names` users and
-shops that go by numbers. `threads` times batches with one thread and with two, in turn. `unseen`
-is about the tables of r_tables.py, which played no part in the making of the learners.
+numbers, too. `series` has numbers in the order of time, beside the last target, `changes` streams
+in which all changes at once, `names` users and shops that go by numbers. `threads` times batches
+with one thread and with two, in turn. `unseen` is about the tables of r_tables.py, which played no
+part in the making of the learners.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from gate_runs import Result, marks
 from numpy.typing import NDArray
 from report import Report, short, versions
 from river import datasets, forest
+from river.datasets import synth
 from scores import read
 
 from streamtree import ForestClassifier, ForestRegressor, ModelTreeClassifier, SoftTreeRegressor
@@ -82,6 +84,8 @@ LIGHT: dict[type[Any], tuple[tuple[str, ...], ...]] = {
 }
 # rows after which targets are known
 LATE = (0, 1, 5, 24, 100)
+# after so many rows all changes, or labels tell nothing for so many
+CONCEPT_ROWS, LOST_ROWS = 10_000, 400
 # with and without a second thread, so many times; the first rows are learned before
 THREADED = ("letter", "magic", "covtype_kaggle15k", "adult_train32k", "pendigits", "elec2")
 TURNS, WARM_ROWS = 7, 2_000
@@ -442,6 +446,69 @@ def series(report: Report, options: argparse.Namespace) -> None:
     )
 
 
+Rows = list[tuple[dict[Any, Any], Any]]
+
+
+def concepts(make: Callable[[int], Any]) -> Rows:
+    """Four concepts of one of river's generators, each for as many rows."""
+    return [pair for k in range(4) for pair in make(k).take(CONCEPT_ROWS)]
+
+
+def changing() -> dict[str, Rows]:
+    """Streams in which what rows tell of labels changes, at once or slowly."""
+    return {
+        "Agrawal": concepts(lambda k: synth.Agrawal((0, 4, 7, 2)[k], seed=k, perturbation=0.05)),
+        "Mixed": concepts(lambda k: synth.Mixed(k % 2, seed=k)),
+        "RandomRBF": concepts(lambda k: synth.RandomRBF(k, k, n_classes=4)),
+        "RandomTree": concepts(lambda k: synth.RandomTree(
+            k, k, n_classes=4, n_num_features=5, n_cat_features=3
+        )),
+        "SEA": concepts(lambda k: synth.SEA(k, seed=k, noise=0.1)),
+        "Sine": concepts(lambda k: synth.Sine(k, seed=k)),
+        "Hyperplane, slowly": list(
+            synth.Hyperplane(seed=1, n_drift_features=5, mag_change=0.001).take(4 * CONCEPT_ROWS)
+        ),
+        "RandomRBF, slowly": list(synth.RandomRBFDrift(
+            1, 1, n_classes=4, change_speed=0.002, n_drift_centroids=30
+        ).take(4 * CONCEPT_ROWS)),
+    }
+
+
+def _right(model: Any, rows: Rows) -> list[bool]:
+    """Of which rows a classifier has known the label before it learned them."""
+    found = []
+    for x, y in rows:
+        found.append(model.predict_one(x) == y)
+        model.learn_one(x, y)
+    return found
+
+
+def changes(report: Report, options: argparse.Namespace) -> None:
+    """Streams in which all changes at once, and where labels tell nothing for a while."""
+    makers = {
+        CLASSIFIER: ForestClassifier, "restarts=False": partial(ForestClassifier, restarts=False),
+        "river ARF(10)": partial(forest.ARFClassifier, n_models=10, seed=1),
+    }
+    report.begin("changes", f"another concept every {CONCEPT_ROWS:,} rows of {4 * CONCEPT_ROWS:,}")
+    report.table(["stream", *makers], [
+        [name, *(f"{np.mean(_right(make(), rows)):.4f}" for make in makers.values())]
+        for name, rows in changing().items()
+    ])
+    report.begin("changes", f"after {LOST_ROWS} rows whose labels are those of others")
+    lines = []
+    for name in ("elec2", "letter", "magic"):
+        stream = streams.stream(name)
+        rows = list(zip(stream.rows[:16_000], stream.targets[:16_000], strict=True))
+        lost = slice(CONCEPT_ROWS, CONCEPT_ROWS + LOST_ROWS)
+        labels = np.random.default_rng(0).permutation([y for _, y in rows]).tolist()
+        rows[lost] = [(x, y) for (x, _), y in zip(rows[lost], labels, strict=False)]
+        late = slice(lost.stop, lost.stop + 3_000)
+        lines.append([name, *(
+            f"{np.mean(_right(makers[of](), rows)[late]):.4f}" for of in list(makers)[:2]
+        )])
+    report.table(["the next 3,000 rows of", *list(makers)[:2]], lines)
+
+
 def names(report: Report, options: argparse.Namespace) -> None:
     """Users, shops and sensors that go by numbers, as they are and as strings."""
     lines = []
@@ -500,7 +567,9 @@ def threads(report: Report, options: argparse.Namespace) -> None:
 
 SECTIONS = {
     section.__name__: section
-    for section in (standings, loss, members, light, trees, series, names, threads, unseen)
+    for section in (
+        standings, loss, members, light, trees, series, changes, names, threads, unseen,
+    )
 }
 
 

@@ -321,7 +321,7 @@ def spread_forest():
     """Forty randomised trees in four members, and a tree that adds up."""
     return ForestClassifier(
         members=(*(ForestClassifier(10, ("extra",), seed=i) for i in range(4)), "model", "soft"),
-        rests=False,
+        rests=False, restarts=False,
     )
 
 

@@ -364,7 +364,9 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
 
     def _core_maker(self, make_tree: Callable[[], Any]) -> Callable[[], Classifier]:
         most_bytes, nominal = self._most_bytes, self._nominal
-        return lambda: Classifier(make_tree(), max_bytes=most_bytes, nominal=nominal)
+        return lambda: Classifier(
+            make_tree(), make_tree=make_tree, max_bytes=most_bytes, nominal=nominal
+        )
 
     @property
     def _multiclass(self) -> bool:

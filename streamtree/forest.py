@@ -82,13 +82,14 @@ class _Forest(StreamModel):
         max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
         nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+        restarts: bool = True,
     ) -> None:
-        self._keep(n_trees, members, window, max_bytes, seed, nominal_attributes)
+        self._keep(n_trees, members, window, max_bytes, seed, nominal_attributes, restarts)
         self._core = self._new_core()
 
     def _keep(
         self, n_trees: int, members: tuple[Any, ...] | None, window: int, max_bytes: int | None,
-        seed: int | None, nominal_attributes: list[Any] | tuple[Any, ...] | None,
+        seed: int | None, nominal_attributes: list[Any] | tuple[Any, ...] | None, restarts: bool,
     ) -> None:
         """Keep the parameters that all forests have."""
         self.n_trees = n_trees
@@ -97,9 +98,12 @@ class _Forest(StreamModel):
         self.max_bytes = max_bytes
         self.seed = seed
         self.nominal_attributes = check_nominal(nominal_attributes)
+        self.restarts = restarts
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
-        return {}
+        if not isinstance(params["restarts"], bool):
+            raise TypeError(f"restarts must be True or False, got {params['restarts']!r}")
+        return {"restarts": params["restarts"]}
 
     def _plan(self) -> dict[str, StreamModel | None]:
         """Every member by its name, in order: an estimator, None for what is made here.
@@ -243,7 +247,7 @@ class _Forest(StreamModel):
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        return {"max_bytes"}
+        return {"max_bytes", "restarts"}
 
     @property
     def n_jobs(self) -> int:
@@ -489,6 +493,14 @@ class ForestClassifier(_Forest, StreamClassifier):
     nominal_attributes
         Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
         of columns.
+    restarts
+        Whether a new forest may take the place of this one. Where the log losses of the last 100
+        rows or so (of numbers, the absolute errors) are twice what they are on average, and above
+        those of the first 1,000 rows, a new forest learns beside this one, for 2,048 rows or more,
+        which then take twice as long. It takes its place once it errs less by a tenth, and the
+        other way round. Both have half of `max_bytes`; where what was learned takes more, there
+        is no new one. False for a forest that is to be spread over processes. It may change while
+        the forest learns.
     rests
         Whether members that add nothing to the others rest. One without which the log losses of
         the last 1,000 rows or so would be more by less than .003 of them, and less than one nat in
@@ -563,9 +575,10 @@ class ForestClassifier(_Forest, StreamClassifier):
         max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
         nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+        restarts: bool = True,
         rests: bool = True,
     ) -> None:
-        self._keep(n_trees, members, window, max_bytes, seed, nominal_attributes)
+        self._keep(n_trees, members, window, max_bytes, seed, nominal_attributes, restarts)
         # after the others: attributes have the order of the parameters, in copies as well
         self.rests = rests
         self._core = self._new_core()
@@ -577,7 +590,7 @@ class ForestClassifier(_Forest, StreamClassifier):
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(params["rests"], bool):
             raise TypeError(f"rests must be True or False, got {params['rests']!r}")
-        return {"lets_rest": params["rests"]}
+        return {**super()._settings(params), "lets_rest": params["rests"]}
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -641,6 +654,14 @@ class ForestRegressor(_Forest, StreamRegressor):
     nominal_attributes
         Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
         of columns.
+    restarts
+        Whether a new forest may take the place of this one. Where the log losses of the last 100
+        rows or so (of numbers, the absolute errors) are twice what they are on average, and above
+        those of the first 1,000 rows, a new forest learns beside this one, for 2,048 rows or more,
+        which then take twice as long. It takes its place once it errs less by a tenth, and the
+        other way round. Both have half of `max_bytes`; where what was learned takes more, there
+        is no new one. False for a forest that is to be spread over processes. It may change while
+        the forest learns.
 
     Notes
     -----
@@ -705,7 +726,10 @@ class ForestRegressor(_Forest, StreamRegressor):
 
     def _pool_settings(self) -> dict[str, Any]:
         # rates of .1 and .5 lose less than .0001 in the mean of 19 sets
-        return {"rate": 0.3, "follows": _LAST_TARGETS in self._named_members()}
+        return {
+            **super()._pool_settings(), "rate": 0.3,
+            "follows": _LAST_TARGETS in self._named_members(),
+        }
 
     def _corrections(
         self, x: dict[Any, Any], weights: dict[str, float], opinions: list[Any]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from statistics import NormalDist
 from typing import Any
 
 from streamtree import inspection
 from streamtree._core.kernels.losses import Loss
-from streamtree._core.leaves.mixture import MixtureLeaves
-from streamtree._core.trees.label.tree import LabelTree
+from streamtree._core.trees.label.tree import LabelTree, label_tree
 from streamtree._core.trees.lom import LomTree
 from streamtree._core.trees.model import ModelTree
 from streamtree.base import (
@@ -259,15 +259,10 @@ class LOMTreeClassifier(StreamTreeClassifier):
         settings = self._settings(self.__dict__)
         of_whole = settings.pop("whole", {})
         of_leaves = of_whole.pop("leaves", {})
-
-        def make_tree() -> LabelTree | LomTree:
-            if not of_whole:
-                return LomTree(paper=is_paper, loss=loss, seed=self.seed, **settings)
-            leaves = MixtureLeaves(has_knots=True, has_rest=False, **of_leaves)
-            whole = ModelTree(leaves, seed=self.seed or 0, **of_whole)
-            return LabelTree(whole, leaves, max_classes=of_leaves["max_classes"], **settings)
-
-        return make_tree
+        if not of_whole:
+            return functools.partial(LomTree, paper=is_paper, loss=loss, seed=self.seed, **settings)
+        make_whole = functools.partial(ModelTree, seed=self.seed or 0, **of_whole)
+        return functools.partial(label_tree, make_whole, of_leaves, **settings)
 
     @property
     def _mutable_attributes(self) -> set[str]:

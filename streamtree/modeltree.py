@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from streamtree import inspection
 from streamtree._core.leaves.additive import MOST_CLASSES
-from streamtree._core.leaves.mixture import MixtureLeaves
-from streamtree._core.trees.model import ModelTree
+from streamtree._core.trees.model import ModelTree, model_tree
 from streamtree.base import (
     DEFAULT_BYTES,
     StreamTreeClassifier,
@@ -134,14 +134,9 @@ class ModelTreeClassifier(StreamTreeClassifier):
         seed = check_seed(self.seed)
         settings = self._settings(self.__dict__)
         leaf_settings = settings.pop("leaves")
-
-        def make_tree() -> ModelTree:
-            leaves = MixtureLeaves(
-                has_knots=leaf_model == "adaptive", has_rest=True, **leaf_settings
-            )
-            return ModelTree(leaves, seed=seed, **settings)
-
-        return make_tree
+        return functools.partial(
+            model_tree, leaf_settings, has_knots=leaf_model == "adaptive", seed=seed, **settings
+        )
 
     @property
     def _mutable_attributes(self) -> set[str]:

@@ -131,9 +131,9 @@ class ShardedForest(Shape, Generic[Forest]):
     Parameters
     ----------
     forest
-        A `ForestClassifier` whose members do not rest (`rests=False`: workers learn rows before it
-        is known what all have said of them) or a `ForestRegressor`, with what it has learned. It
-        stays as it is.
+        A `ForestClassifier` or a `ForestRegressor`, with what it has learned. It stays as it is.
+        It is not to begin anew, nor its members to rest (`restarts=False`, and `rests=False` for
+        labels): workers learn rows before it is known what all have said of them.
     n_workers
         At least 1, at most as many as there are members besides contexts.
     **options
@@ -158,7 +158,7 @@ class ShardedForest(Shape, Generic[Forest]):
     >>> rng = np.random.default_rng(1)
     >>> X = rng.normal(size=(600, 3))
     >>> y = X[:, 0] + X[:, 1] > 0
-    >>> local = ForestClassifier(rests=False)
+    >>> local = ForestClassifier(rests=False, restarts=False)
     >>> with ShardedForest(local.clone(), n_workers=2) as forest:
     ...     said = forest.test_then_learn_many(X, y)
     ...     said.tolist() == local.test_then_learn_many(X, y).tolist()
@@ -174,6 +174,11 @@ class ShardedForest(Shape, Generic[Forest]):
         if isinstance(forest, ForestClassifier) and forest.rests:
             raise ValueError(
                 "members that are spread over processes cannot rest: set forest.rests = False"
+            )
+        if forest.restarts:
+            raise ValueError(
+                "a forest that is spread over processes cannot begin anew: "
+                "set forest.restarts = False"
             )
         n_members = len(forest.member_weights) - forest._is_corrected
         n_workers = check_integer("n_workers", n_workers, at_least=1, at_most=2**62)

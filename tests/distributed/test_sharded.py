@@ -36,12 +36,12 @@ def stream(n=1500):
 
 
 FORESTS = [
-    (ForestClassifier(seed=1, window=300, rests=False), 3),
+    (ForestClassifier(seed=1, window=300, rests=False, restarts=False), 3),
     (
         ForestClassifier(2, (
             ModelTreeClassifier(), ForestClassifier(2, ("extra", "lom"), window=200),
             "recent_labels", ExtraTreeClassifier(window=150),
-        ), max_bytes=2**20, rests=False), 2,
+        ), max_bytes=2**20, rests=False, restarts=False), 2,
     ),
 ]
 
@@ -79,7 +79,7 @@ def test_a_forest_says_what_it_says_in_one_process(forest, n_workers, tmp_path):
 
 def test_members_that_are_spread_do_not_rest():
     members = ("model", "soft", "boosted", "recent_labels", "contexts")
-    forest = ForestClassifier(members=members, rests=False)
+    forest = ForestClassifier(members=members, rests=False, restarts=False)
     one = forest.clone()
     rng = np.random.default_rng(1)
     X = rng.normal(size=(6000, 2))
@@ -111,7 +111,7 @@ def test_numbers_and_frames():
     target[2] = 1e6
     frame = pd.DataFrame(X, columns=list("abcd")).assign(kind=np.where(X[:, 0] > 0, "x", "y"))
     members = ("extra", "soft", "contexts", SoftTreeRegressor(max_nodes=7), "last_targets")
-    forest = ForestRegressor(4, members, window=200)
+    forest = ForestRegressor(4, members, window=200, restarts=False)
     one = forest.clone()
     with ShardedForest(forest, 2) as sharded:
         for at in range(0, 1200, 300):
@@ -126,7 +126,7 @@ def test_what_cannot_be_learned_is_refused():
     X, y = stream(200)
     with pytest.raises(TypeError, match="forest must be a forest, got ModelTreeClassifier"):
         ShardedForest(ModelTreeClassifier())
-    forest = ForestClassifier(members=("model", "soft"), rests=False)
+    forest = ForestClassifier(members=("model", "soft"), rests=False, restarts=False)
     with pytest.raises(ValueError, match="n_workers must be at most 2"):
         ShardedForest(forest, 3)
     with ShardedForest(forest, 2) as sharded:
@@ -151,7 +151,7 @@ def test_what_members_refuse_is_told_to_who_sent_it():
     X, y = stream(400)
     labels = (X[:, 0] > 0).tolist()
     hinge = SelfTerminatingTreeClassifier(loss="hinge")
-    forest = ForestClassifier(2, ("extra", hinge), window=200, rests=False)
+    forest = ForestClassifier(2, ("extra", hinge), window=200, rests=False, restarts=False)
     one = forest.clone()
     with ShardedForest(forest, 2) as sharded:
         sharded.learn_many(X[:200], iter(labels[:200]))
@@ -168,7 +168,7 @@ def test_what_members_refuse_is_told_to_who_sent_it():
 
 def test_an_interrupt_is_harmless_or_known(monkeypatch, tmp_path):
     X, y = stream(400)
-    forest = ForestClassifier(2, ("extra", "model"), window=200, rests=False)
+    forest = ForestClassifier(2, ("extra", "model"), window=200, rests=False, restarts=False)
     one = forest.clone()
     one.learn_many(X[:300], y[:300])
     with ShardedForest(forest, 2, folder=tmp_path) as sharded:

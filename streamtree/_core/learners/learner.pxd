@@ -1,4 +1,4 @@
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
 
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger
@@ -25,6 +25,11 @@ cdef class Examples:
 cdef class Learner:
     cdef readonly Intake intake
     cdef readonly Tree tree
+    cdef readonly Tree challenger       # of a tree that may be outdated; None: there is none
+    cdef Workspace aside                # what the challenger says and remembers of a row
+    cdef int64_t challenged     # rows since it began, or since the two changed places
+    cdef object _make_tree      # makes another tree; None: it cannot be made
+    cdef dict _settings         # what was configured since the tree was made
     cdef Budget budget
     cdef object _max_bytes
     cdef frozenset _nominal
@@ -52,6 +57,12 @@ cdef class Learner:
     cdef object _tree_bytes(self)
     cdef object _bytes_for_labels(self)
     cdef int _set_bound(self) except -1
+    cdef int _bound_trees(self) except -1
+    cdef int _begin_challenge(self) except -1
+    cdef int _take_challenger(self, Tree tree) except -1
+    cdef int _challenge(self, Workspace workspace, const Example* example,
+                        bint is_new) except -1 nogil
+    cdef int _judge_challenge(self) except -1
     cdef int begin_learning(self) except -1
     cdef void end_learning(self) noexcept
     cdef int predict_rows(self, RowSource source, list names, int32_t[::1] labels,
@@ -65,6 +76,8 @@ cdef class Learner:
     cdef int begin_growing(self) except -1
     cdef int forget(self, Tree tree) except -1
     cdef int take_back(self) except -1
+    cdef Tree _new_tree(self)
+    cdef int start_again(self) except -1
     cdef int replace_tree(self, Tree tree) except -1
     cdef int _forget_answers(self) except -1
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1

@@ -23,7 +23,7 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
-from streamtree._core.store.checks import check_same_kind
+from streamtree._core.store.checks import check_counts, check_same_kind, require
 from streamtree._core.stream.checks import check_intake
 
 # sums of weights this large, and their squares, stay finite; batches know it, too
@@ -38,6 +38,13 @@ cdef enum:
     FEW_ROWS = 64
     # rows that a thread predicts at a time
     BLOCK = 64
+    # Which of two trees errs less is looked at every so many rows. For so many it has to be the
+    # same one before the other goes.
+    JUDGED_ROWS = 128
+    CHALLENGED_ROWS = 2048
+
+# so much less, for them to change places
+cdef double CLEARLY = 0.9
 
 
 cdef double float_of(object value, object name) except? -1.0:
@@ -162,16 +169,20 @@ cdef class Learner:
     What comes of it are the very bits of one thread. Only ensembles have something to share out
     when they learn; rows to predict are shared out whatever the tree.
 
-    `nominal` are the names of columns whose numbers are categories.
+    `nominal` are the names of columns whose numbers are categories. `make_tree()`, unless None,
+    makes other trees: where the tree may be outdated, one learns beside it for a while, with half
+    of the memory for each. It takes its place where it errs less, and the other way round.
     """
 
     # of the class: amid `__cinit__` the methods of a subclass are not there yet
     has_labels = False
 
     def __cinit__(self, Tree tree, *, max_bytes=None, frozenset nominal=frozenset(),
-                  int32_t n_jobs=1, **kwargs):
+                  int32_t n_jobs=1, make_tree=None, **kwargs):
         cdef Ledger* before
         self.tree = tree
+        self._make_tree = make_tree
+        self._settings = {}
         self.budget = Budget()
         self._max_bytes = max_bytes
         self.n_jobs = n_jobs
@@ -199,7 +210,7 @@ cdef class Learner:
     cdef int _set_bound(self) except -1:
         cdef object most = self._max_bytes, left = self._tree_bytes()
         self.budget.limit(left)
-        self.tree.bound(left)
+        self._bound_trees()
         if most is None:
             return self.intake.bound(None, None, None, None)
         # in the tree, labels may take half
@@ -208,6 +219,13 @@ cdef class Learner:
             left // 2 // max(self.tree.label_bytes, 1), self.tree.labels_at_once(left),
         )
         return 0
+
+    cdef int _bound_trees(self) except -1:
+        cdef object left = self._tree_bytes()
+        if left is not None and self.challenger is not None:
+            left //= 2
+        self.tree.bound(left)
+        return 0 if self.challenger is None else self.challenger.bound(left)
 
     cdef int begin_learning(self) except -1:
         """Call with the GIL held; what is learned until `end_learning` counts as the model's."""
@@ -237,12 +255,16 @@ cdef class Learner:
         # while another call learns, memory moves about: then the size last known is the answer
         if not self.intake.lock.is_learning:
             self._bytes = self.budget.used() + self.tree.n_bytes() + self.intake.n_bytes()
+            if self.challenger is not None:
+                self._bytes += self.challenger.n_bytes() + self.aside.n_bytes()
         return self._bytes
 
     @property
     def learned_bytes(self):
-        """What the tree takes: that depends on what was learned alone, not on how rows came."""
-        return self.budget.used() + self.tree.learned_bytes()
+        """What the trees take: that depends on what was learned alone, not on how rows came."""
+        return self.budget.used() + self.tree.learned_bytes() + (
+            0 if self.challenger is None else self.challenger.learned_bytes()
+        )
 
     # ----------------------------------------------------------------------------- a row
 
@@ -286,7 +308,65 @@ cdef class Learner:
         self.intake.make_counted(workspace, is_there)
         if is_new:
             self.intake.context.n_labels = example.label + 1
-        return self.tree.learn(&workspace.row, example, workspace.scratch, out)
+        self.tree.learn(&workspace.row, example, workspace.scratch, out)
+        if self.challenger is not None:
+            return self._challenge(workspace, example, is_new)
+        if self.tree.is_outdated and self._make_tree is not None:
+            with gil:
+                self._begin_challenge()
+        return 0
+
+    cdef int _begin_challenge(self) except -1:
+        """Let a new tree learn beside this one, if there is room for both."""
+        cdef object most = self._tree_bytes()
+        self.tree.is_outdated = False
+        if most is not None and 2 * self.learned_bytes > most:
+            return 0
+        self.challenged = 0
+        return self._take_challenger(self._new_tree())
+
+    cdef int _take_challenger(self, Tree tree) except -1:
+        tree.bind(self.intake.context)
+        self.aside, self.challenger = self.intake.workspace(), tree
+        return self._bound_trees()
+
+    cdef int _challenge(self, Workspace workspace, const Example* example,
+                        bint is_new) except -1 nogil:
+        """Let the challenger learn the row that the tree has learned."""
+        cdef Prediction said
+        cdef bint is_done = False
+        said.label = -1
+        said.shares = NULL
+        try:
+            self.aside.fit(workspace)
+            self.challenger.learn(
+                &workspace.row, example, self.aside.scratch, NULL if is_new else &said
+            )
+            is_done = True
+        finally:
+            # where memory ran out the tree goes on alone
+            if not is_done:
+                with gil:
+                    self.challenger = self.aside = None
+        self.challenged += 1
+        if self.challenged % JUDGED_ROWS == 0:
+            with gil:
+                self._judge_challenge()
+        return 0
+
+    cdef int _judge_challenge(self) except -1:
+        """Let the tree that errs less of late answer, and in the end be the only one."""
+        if self.challenger.late_loss() < CLEARLY * self.tree.late_loss():
+            self.tree.catch_up()
+            self.tree, self.challenger = self.challenger, self.tree
+            self.challenged = 0
+            self.aside.forget_answers()
+            self._forget_answers()
+        elif self.challenged >= CHALLENGED_ROWS:
+            self.challenger = self.aside = None
+            self.tree.is_outdated = False
+            self._bound_trees()
+        return 0
 
     cdef int look_only(self, Workspace workspace, bint zeros_implied,
                        Prediction* out) except -1 nogil:
@@ -305,6 +385,8 @@ cdef class Learner:
         if self.intake.count(workspace, zeros_implied):
             is_there = False
         self.intake.make_counted(workspace, is_there)
+        if self.challenger is not None:
+            self.challenger.let_wait()
         return self.tree.let_wait()
 
     cdef void foretell_before(self, Workspace workspace, const Example* example,
@@ -502,13 +584,24 @@ cdef class Learner:
         self.replace_tree(tree)
         return 0
 
+    cdef Tree _new_tree(self):
+        cdef Tree tree = new_tree(self._make_tree)
+        if self._settings:
+            tree.configure(**self._settings)
+        return tree
+
+    cdef int start_again(self) except -1:
+        """Learn with a new tree from now on."""
+        return self.replace_tree(self._new_tree())
+
     cdef int replace_tree(self, Tree tree) except -1:
         """Learn with another tree from now on."""
         # what threads have put off is about the tree that goes
         self.tree.catch_up()
-        tree.bound(self._tree_bytes())
         tree.bind(self.intake.context)
         self.tree = tree
+        self.challenger = self.aside = None
+        self._bound_trees()
         self._forget_answers()
         return 0
 
@@ -576,6 +669,11 @@ cdef class Learner:
         self.intake.lock.begin_learning()
         try:
             self.tree.configure(**settings)
+            if self.challenger is not None:
+                self.challenger.configure(**settings)
+            if not self.tree.restarts:
+                self.challenger = self.aside = None
+            self._settings = settings
             self._forget_answers()
             self._max_bytes = max_bytes
             self._set_bound()
@@ -610,8 +708,12 @@ cdef class Learner:
         """
         self.intake.lock.begin_predicting()
         try:
+            challenge = {} if self.challenger is None else {
+                "challenger": self.challenger.state(), "challenged": self.challenged,
+            }
             return {
                 **self._own_state(),
+                **challenge,
                 "features": list(self.intake.features.names),
                 "scaler": self.intake.scaler.snapshot(),
                 "tree": self.tree.outline() if is_outline else self.tree.state(),
@@ -639,6 +741,11 @@ cdef class Learner:
             self.intake.scaler.restore(state["scaler"])
             self._take_own_state(state)
             self.tree.take_state(state["tree"])
+            if "challenger" in state:
+                self._take_challenger(self._new_tree())
+                self.challenger.bound(None)
+                self.challenger.take_state(state["challenger"])
+                self.challenged = state["challenged"]
         finally:
             end_counting(before)
             self._set_bound()
@@ -647,7 +754,21 @@ cdef class Learner:
         """Raise StateError unless `restore` can trust a state, which may be anybody's."""
         check_same_kind(state, self.snapshot())
         check_intake(state)
-        self.tree.check_state(state["tree"], len(state["features"]), self._check_outputs(state))
+        n_outputs = self._check_outputs(state)
+        self.tree.check_state(state["tree"], len(state["features"]), n_outputs)
+        if "challenger" in state:
+            self._check_challenge(state, n_outputs)
+
+    def _check_challenge(self, state, n_outputs):
+        """The same of a tree that learns beside the other."""
+        cdef Tree tree
+        require(self._make_tree is not None, "a challenger where there is none")
+        tree = self._new_tree()
+        tree.bind(Intake(tree.views, tree.scratches(), self._nominal).context)
+        check_same_kind(state["challenger"], tree.state(), "state/challenger")
+        tree.check_state(state["challenger"], len(state["features"]), n_outputs)
+        check_counts(state.get("challenged"))
+        require(state["challenged"] < CHALLENGED_ROWS, "rows of a challenger")
 
     def _check_outputs(self, state):
         """Check what is said of labels or targets; returns how many there are."""

@@ -11,8 +11,6 @@ cdef class Regressor(Learner):
     cdef readonly list targets
     cdef readonly bint shrinks          # towards the mean of the targets, as far as that pays
     cdef readonly bint is_robust        # no target far out is learned as it is
-    cdef object _make_tree              # makes another tree; None: it cannot be made
-    cdef dict _settings                 # what was configured since the tree was made
     cdef ColumnScale[::1] _scales       # of the targets
     cdef double[:, ::1] _learned        # the range of what the tree has learned, by target
     cdef double[::1] _within
@@ -22,7 +20,6 @@ cdef class Regressor(Learner):
 
     cdef int _set_scales(self, scales) except -1
     cdef bint _bound(self, const double* targets) noexcept nogil
-    cdef int _start_again(self) except -1
     cdef int _learn_within(self, Workspace workspace, const Example* example, bint zeros_implied,
                            Prediction* out) except -1 nogil
     cdef void _judge(self, Shrinkage* state, double* said, double target, double weight,

@@ -59,12 +59,10 @@ cdef class Regressor(Learner):
     """
 
     def __cinit__(self, Tree tree, *, bint several=False, bint shrinks=True, bint is_robust=True,
-                  make_tree=None, **kwargs):
+                  **kwargs):
         self.targets = [] if several else None
         self.shrinks = shrinks
         self.is_robust = is_robust
-        self._make_tree = make_tree
-        self._settings = {}
         self.make_room(0 if several else 1)
 
     cdef int make_room(self, int32_t n_targets) except -1:
@@ -86,7 +84,6 @@ cdef class Regressor(Learner):
     def configure(self, *, max_bytes=None, shrinks=None, **settings):
         """Set what may change while the tree learns; None: `shrinks` stays as it is."""
         Learner.configure(self, max_bytes=max_bytes, **settings)
-        self._settings = settings
         if shrinks is not None:
             self.shrinks = shrinks
 
@@ -100,7 +97,7 @@ cdef class Regressor(Learner):
         self._learn_within(workspace, &within, zeros_implied, out)
         if is_spoiled and self._make_tree is not None:
             with gil:
-                self._start_again()
+                self.start_again()
         return 0
 
     cdef bint _bound(self, const double* targets) noexcept nogil:
@@ -130,14 +127,10 @@ cdef class Regressor(Learner):
             is_spoiled |= is_far_out(scale, self._learned[i, 1], reach)
         return is_spoiled
 
-    cdef int _start_again(self) except -1:
-        """Learn with another tree from now on."""
+    cdef int start_again(self) except -1:
         cdef int32_t i
-        cdef Tree tree = new_tree(self._make_tree)
         shrinkage = np.zeros(self.intake.context.n_targets, dtype=SHRINKAGE)
-        if self._settings:
-            tree.configure(**self._settings)
-        self.replace_tree(tree)
+        Learner.start_again(self)
         self._shrinkage = shrinkage
         for i in range(self.intake.context.n_targets):
             self._learned[i, 0] = self._learned[i, 1] = self._scales[i].center

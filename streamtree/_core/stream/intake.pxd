@@ -35,6 +35,7 @@ cdef class Workspace:
 
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil
     cdef int reserve_answers(self, Py_ssize_t n) except -1 nogil
+    cdef int fit(self, Workspace other) except -1 nogil
     cdef int _reserve_answers(self, Py_ssize_t n) except -1 nogil
     cdef void forget_answers(self) noexcept nogil
     cdef void release(self) noexcept nogil

@@ -180,6 +180,11 @@ cdef class Workspace:
         self.n_labels = n
         return 0
 
+    cdef int fit(self, Workspace other) except -1 nogil:
+        """Make room for what trees say and remember of the row of another one."""
+        self._reserve(other.raw.n)
+        return self.reserve_answers(other.n_labels)
+
     cdef void forget_answers(self) noexcept nogil:
         """Let no answer about the row at hand pass for one of another tree."""
         cdef Py_ssize_t i

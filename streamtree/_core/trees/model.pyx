@@ -7,6 +7,7 @@ from libc.string cimport memset
 
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.leaves.leaf cimport LeafModels
+from streamtree._core.leaves.mixture cimport MixtureLeaves
 from streamtree._core.splits.scoretest cimport (
     Candidate, Residuals, SplitFinder, SplitSearch, exported_search, free_search, import_search,
     most_search_bytes,
@@ -48,6 +49,11 @@ cdef struct Node:
     ModelNode stats
     SplitSearch* search     # of a leaf
     Table classes           # of a leaf: class -> votes
+
+
+def model_tree(dict leaves, *, bint has_knots, **settings):
+    """A tree with mixtures in its leaves: compiled, for it may be wanted amid a row."""
+    return ModelTree(MixtureLeaves(has_knots=has_knots, has_rest=True, **leaves), **settings)
 
 
 @cython.final

@@ -109,6 +109,10 @@ cdef class Tree:
         """
         raise NotImplementedError
 
+    cdef double late_loss(self) noexcept nogil:
+        """How much it has erred in the last rows, of trees that tell where they may be outdated."""
+        return 0.0
+
     cdef void judge(self, const Example* example, Scratch* scratch) noexcept nogil:
         """Learn from what `predict` said last with this scratch, not from the row."""
 

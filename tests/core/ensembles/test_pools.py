@@ -178,7 +178,7 @@ def test_a_member_that_is_woken_after_a_prediction_says_what_it_knows():
     cores = learner(), learner()
     cores[0].predict_proba_one(told[0][0])
     for core in cores:
-        core.configure(lets_rest=False)
+        core.configure(lets_rest=False, restarts=False)
         core.learn_one(*told[0], 1.0)
     assert pickle.dumps(cores[0].snapshot()) == pickle.dumps(cores[1].snapshot())
 
@@ -188,7 +188,7 @@ def test_rests_may_be_allowed_and_not_amid_a_stream():
     core = Classifier(LogLinearPool(members, [0.0, 0.5, 0.5], lets_rest=False))
     rng, found = np.random.default_rng(6), []
     for lets_rest in (False, True, False):
-        core.configure(lets_rest=lets_rest)
+        core.configure(lets_rest=lets_rest, restarts=False)
         assert not core.snapshot()["tree"]["watches"]["left"].any()
         for a, noise in rng.normal(size=(4000, 2)):
             core.learn_one({"a": a}, int(a + 0.3 * noise > 0), 1.0)

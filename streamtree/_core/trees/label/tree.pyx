@@ -98,6 +98,12 @@ cdef LabelNode _blank_node
 STATS = np.asarray(<LabelNode[:1]> &_blank_node).dtype
 
 
+def label_tree(make_whole, dict leaves, **settings):
+    """A tree that begins as `make_whole(models)`: compiled, for it may be wanted amid a row."""
+    models = MixtureLeaves(has_knots=True, has_rest=False, **leaves)
+    return LabelTree(make_whole(models), models, max_classes=leaves["max_classes"], **settings)
+
+
 @cython.final
 cdef class LabelTree(LabelGroups):
     """State and algorithm; parameters are validated by `LOMTreeClassifier`.
