@@ -333,6 +333,8 @@ class _Forest(StreamModel):
         numbers: list[int] | None = None,
     ) -> list[Any]:
         """The trees of a member, all or some, as models of their own."""
+        # a forest that learns beside this one is none of its members
+        state = {key: value for key, value in state.items() if key != "challenger"}
         part = state["tree"]["members"][str(list(plan).index(name))]
         if isinstance(plan[name], self._extra):
             part = part["members"]["0"]

@@ -11,6 +11,7 @@ from support.shortage import can_run_short, run_short
 
 from streamtree import ForestClassifier, ForestRegressor
 from streamtree._core.store.checks import StateError
+from streamtree.serialization import from_bytes, to_bytes
 
 FORESTS = [ForestClassifier, ForestRegressor]
 forests = pytest.mark.parametrize("estimator", FORESTS)
@@ -98,6 +99,21 @@ def test_a_copy_amid_a_trial_goes_on_as_if_nothing_had_happened(estimator):
         assert other._core.challenger is not None
         assert (other.test_then_learn_many(X, y) == said).all()
         assert pickle.dumps(other.snapshot()) == pickle.dumps(model.snapshot())
+
+
+@forests
+def test_what_is_told_amid_a_trial_is_of_the_forest_that_answers(estimator):
+    model = amid_a_trial(estimator)
+    x = dict(enumerate([0.5, -1.0, 0.3, 2.0]))
+    assert model.member("soft")._core.challenger is None
+    assert sum(model.feature_importances().values()) == pytest.approx(1.0)
+    said = model.predict_one(x)
+    assert model.debug_one(x).splitlines()[-1].startswith("predicts")
+    assert model.predict_one(x) == said
+    other = from_bytes(to_bytes(model))
+    assert other._core.challenger is not None
+    assert to_bytes(other) == to_bytes(model)
+    assert other._core.learned_bytes == model._core.learned_bytes
 
 
 @forests

@@ -63,6 +63,7 @@ cdef class Learner:
     cdef int _challenge(self, Workspace workspace, const Example* example,
                         bint is_new) except -1 nogil
     cdef int _judge_challenge(self) except -1
+    cdef int _end_challenge(self) except -1
     cdef int begin_learning(self) except -1
     cdef void end_learning(self) noexcept
     cdef int predict_rows(self, RowSource source, list names, int32_t[::1] labels,

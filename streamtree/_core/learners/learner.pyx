@@ -326,8 +326,11 @@ cdef class Learner:
         return self._take_challenger(self._new_tree())
 
     cdef int _take_challenger(self, Tree tree) except -1:
+        cdef object most = self._tree_bytes()
+        cdef Workspace aside = self.intake.workspace()
+        tree.bound(None if most is None else most // 2)
         tree.bind(self.intake.context)
-        self.aside, self.challenger = self.intake.workspace(), tree
+        self.aside, self.challenger = aside, tree
         return self._bound_trees()
 
     cdef int _challenge(self, Workspace workspace, const Example* example,
@@ -347,7 +350,7 @@ cdef class Learner:
             # where memory ran out the tree goes on alone
             if not is_done:
                 with gil:
-                    self.challenger = self.aside = None
+                    self._end_challenge()
         self.challenged += 1
         if self.challenged % JUDGED_ROWS == 0:
             with gil:
@@ -363,10 +366,13 @@ cdef class Learner:
             self.aside.forget_answers()
             self._forget_answers()
         elif self.challenged >= CHALLENGED_ROWS:
-            self.challenger = self.aside = None
-            self.tree.is_outdated = False
-            self._bound_trees()
+            self._end_challenge()
         return 0
+
+    cdef int _end_challenge(self) except -1:
+        self.challenger = self.aside = None
+        self.tree.is_outdated = False
+        return self._bound_trees()
 
     cdef int look_only(self, Workspace workspace, bint zeros_implied,
                        Prediction* out) except -1 nogil:
@@ -598,10 +604,10 @@ cdef class Learner:
         """Learn with another tree from now on."""
         # what threads have put off is about the tree that goes
         self.tree.catch_up()
+        tree.bound(self._tree_bytes())
         tree.bind(self.intake.context)
         self.tree = tree
         self.challenger = self.aside = None
-        self._bound_trees()
         self._forget_answers()
         return 0
 
@@ -671,8 +677,8 @@ cdef class Learner:
             self.tree.configure(**settings)
             if self.challenger is not None:
                 self.challenger.configure(**settings)
-            if not self.tree.restarts:
-                self.challenger = self.aside = None
+            if not self.tree.restarts and self.challenger is not None:
+                self._end_challenge()
             self._settings = settings
             self._forget_answers()
             self._max_bytes = max_bytes
