@@ -171,6 +171,9 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         clone = self._cloner()() if is_plain else super().clone(new_params)
         if include_attributes:
             snapshot = self.snapshot()
+            if new_params:
+                # a trial of another forest ends where parameters change
+                snapshot.pop("challenge", None)
             try:
                 clone._core.check_state(snapshot)
             except StateError as error:

@@ -334,7 +334,7 @@ class _Forest(StreamModel):
     ) -> list[Any]:
         """The trees of a member, all or some, as models of their own."""
         # a forest that learns beside this one is none of its members
-        state = {key: value for key, value in state.items() if key != "challenger"}
+        state = {key: value for key, value in state.items() if key != "challenge"}
         part = state["tree"]["members"][str(list(plan).index(name))]
         if isinstance(plan[name], self._extra):
             part = part["members"]["0"]
@@ -498,11 +498,12 @@ class ForestClassifier(_Forest, StreamClassifier):
     restarts
         Whether a new forest may take the place of this one. Where the log losses of the last 100
         rows or so (of numbers, the absolute errors) are twice what they are on average, and above
-        those of the first 1,000 rows, a new forest learns beside this one, for 2,048 rows or more,
-        which then take twice as long. It takes its place once it errs less by a tenth, and the
-        other way round. Both have half of `max_bytes`; where what was learned takes more, there
-        is no new one. False for a forest that is to be spread over processes. It may change while
-        the forest learns.
+        those of the first 1,000 rows (log losses also above .2), a new forest learns beside this
+        one. It takes its place once it errs less by a tenth, and the other way round. When they
+        have not changed places for 2,048 rows, or parameters change, the one that answered last is
+        left. Until then a row takes twice the time, and each may take half of `max_bytes`; there
+        is no new one where more than half is taken. False for a forest that is to be spread over
+        processes. It may change while the forest learns.
     rests
         Whether members that add nothing to the others rest. One without which the log losses of
         the last 1,000 rows or so would be more by less than .003 of them, and less than one nat in
@@ -659,11 +660,12 @@ class ForestRegressor(_Forest, StreamRegressor):
     restarts
         Whether a new forest may take the place of this one. Where the log losses of the last 100
         rows or so (of numbers, the absolute errors) are twice what they are on average, and above
-        those of the first 1,000 rows, a new forest learns beside this one, for 2,048 rows or more,
-        which then take twice as long. It takes its place once it errs less by a tenth, and the
-        other way round. Both have half of `max_bytes`; where what was learned takes more, there
-        is no new one. False for a forest that is to be spread over processes. It may change while
-        the forest learns.
+        those of the first 1,000 rows (log losses also above .2), a new forest learns beside this
+        one. It takes its place once it errs less by a tenth, and the other way round. When they
+        have not changed places for 2,048 rows, or parameters change, the one that answered last is
+        left. Until then a row takes twice the time, and each may take half of `max_bytes`; there
+        is no new one where more than half is taken. False for a forest that is to be spread over
+        processes. It may change while the forest learns.
 
     Notes
     -----

@@ -119,47 +119,83 @@ def test_what_is_told_amid_a_trial_is_of_the_forest_that_answers(estimator):
 @forests
 def test_a_state_amid_a_trial_is_checked(estimator):
     model = amid_a_trial(estimator)
-    core, state = model._core, model.snapshot()
+    core, state = small(estimator)._core, model.snapshot()
     core.check_state(state)
-    for name, value in (("challenged", -1), ("challenged", TRIED), ("challenged", None)):
+    # the other way round, too
+    model._core.check_state(small(estimator).snapshot())
+    good = state["challenge"]
+    course = {**good["tree"]["course"], "late": np.nan}
+    for forged in (
+        {}, None, {"tree": good["tree"]}, {**good, "rows": -1}, {**good, "rows": TRIED},
+        {**good, "tree": {}}, {**good, "tree": {**good["tree"], "rows": -1}},
+        {**good, "tree": {**good["tree"], "course": course}},
+    ):
         with pytest.raises(StateError):
-            core.check_state({**state, name: value})
-    for part in ({}, {**state["challenger"], "rows": -1}, None):
-        with pytest.raises(StateError):
-            core.check_state({**state, "challenger": part})
-    course = {**state["challenger"]["course"], "late": np.nan}
+            core.check_state({**state, "challenge": forged})
     with pytest.raises(StateError):
-        core.check_state({**state, "challenger": {**state["challenger"], "course": course}})
+        small(estimator, restarts=False)._core.check_state(state)
 
 
 @forests
 def test_both_forests_count_and_stay_within_the_bound(estimator):
     model = amid_a_trial(estimator, max_bytes=3_000_000)
-    alone = model.clone()
-    alone.learn_many(*rows_of(estimator, 2500, 0))
-    assert model._core.learned_bytes > alone._core.learned_bytes
+    both = model._core.learned_bytes
     X, y = rows_of(estimator, 2000, 1, seed=2)
     for i in range(0, 2000, 50):
         model.learn_many(X[i:i + 50], y[i:i + 50])
         assert model._core.n_bytes <= 3_000_000
+    other = amid_a_trial(estimator, max_bytes=3_000_000)
+    other.restarts = False
+    assert other._core.learned_bytes < both
     # where most of it is taken there is no room for a second one
-    model = small(estimator, max_bytes=300_000)
-    model.learn_many(*rows_of(estimator, 5000, 0))
-    model.learn_many(*rows_of(estimator, 300, 1))
-    assert model._core.challenger is None
+    model = small(estimator, max_bytes=400_000)
+    model.learn_many(*rows_of(estimator, 2500, 0))
+    assert 2 * model._core.learned_bytes > 400_000 // 8 * 5
+    for _ in range(60):
+        model.learn_many(*rows_of(estimator, 10, 1))
+        assert model._core.challenger is None
 
 
 @forests
-def test_new_forests_may_be_allowed_and_not_amid_a_trial(estimator):
+def test_a_trial_ends_where_parameters_change(estimator):
+    model = amid_a_trial(estimator)
+    assert model.clone({"max_bytes": None}, include_attributes=True)._core.challenger is None
+    assert model.clone(include_attributes=True)._core.challenger is not None
+    model.max_bytes = 5_000_000
+    assert model._core.challenger is None
     model = amid_a_trial(estimator)
     model.restarts = False
     assert model._core.challenger is None
-    model.learn_many(*rows_of(estimator, 1000, 1))
+    model.learn_many(*rows_of(estimator, 64, 1))
+    model.learn_one({0: 1.0}, 7)
     assert model._core.challenger is None
-    with pytest.raises(TypeError, match="restarts must be True or False, got 'no'"):
-        model.restarts = "no"
-    with pytest.raises(TypeError, match="restarts must be True or False, got 1"):
-        estimator(restarts=1)
+    assert pickle.dumps(pickle.loads(pickle.dumps(model))) == pickle.dumps(model)
+
+
+@forests
+def test_a_new_forest_does_not_tell_whether_parameters_were_set_before(estimator):
+    model = small(estimator, max_bytes=10_000_000)
+    model.learn_many(*rows_of(estimator, 1000, 0))
+    model.max_bytes = 20_000_000
+    model.learn_many(*rows_of(estimator, 1500, 0, seed=1))
+    other = pickle.loads(pickle.dumps(model))
+    X, y = rows_of(estimator, 600, 1)
+    had = 0
+    for i in range(0, 600, 10):
+        for each in (model, other):
+            each.learn_many(X[i:i + 10], y[i:i + 10])
+        had += model._core.challenger is not None
+        assert pickle.dumps(model.snapshot()) == pickle.dumps(other.snapshot())
+    assert had
+
+
+@forests
+def test_what_restarts_may_be(estimator):
+    for value in ("no", 1, None):
+        with pytest.raises(TypeError, match="restarts must be True or False, got"):
+            estimator(restarts=value)
+        with pytest.raises(TypeError, match="restarts must be True or False, got"):
+            estimator().restarts = value
 
 
 def test_labels_and_features_may_be_new_amid_a_trial():
@@ -167,12 +203,54 @@ def test_labels_and_features_may_be_new_amid_a_trial():
     X, y = rows_of(ForestClassifier, 1200, 1, seed=3)
     for i, (row, label) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
         x = dict(enumerate(row)) | {"late": i % 7, "kind": f"kind {i % 3}"}
-        shares = model.predict_proba_one(x)
-        assert sum(shares.values()) == pytest.approx(1.0)
+        assert sum(model.predict_proba_one(x).values()) == pytest.approx(1.0)
         model.learn_one(x, "another" if i % 5 == 0 else label)
+    assert model._core.challenger is not None
     assert "another" in model.predict_proba_one({})
-    core = model._core
-    core.check_state(core.snapshot())
+    small(ForestClassifier)._core.check_state(model.snapshot())
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_threads_are_one_where_labels_are_new_amid_a_trial(seed):
+    """Rows that are not judged put the looks at losses out of step."""
+    models = [ForestClassifier(3, window=1000) for _ in range(2)]
+    models[1].n_jobs = 2
+    X, y = joined(
+        rows_of(ForestClassifier, 2500, 0), *[rows_of(ForestClassifier, 1500, k) for k in (1, 3)]
+    )
+    y = y.tolist()
+    w = np.random.default_rng(seed).choice([0.0, 1.0, 10.0], size=len(y))
+    for at in (2900, 3000 + seed, 4411):
+        y[at], w[at] = f"new {at}", 1.0
+    had = 0
+    for i in range(0, len(y), 100):
+        for model in models:
+            model.learn_many(X[i:i + 100], y[i:i + 100], w[i:i + 100])
+        had += models[0]._core.challenger is not None
+        assert pickle.dumps(models[0].snapshot()) == pickle.dumps(models[1].snapshot())
+    assert had > 10
+
+
+@forests
+def test_the_old_forest_answers_again_where_that_turns_round(estimator):
+    model = small(estimator)
+    model.learn_many(*rows_of(estimator, 6000, 0))
+    before, seen = model._core.tree, []
+    X, y = joined(rows_of(estimator, 400, 1), rows_of(estimator, 3000, 0, seed=1))
+    for i in range(0, len(y), 20):
+        model.learn_many(X[i:i + 20], y[i:i + 20])
+        seen.append(model._core.tree is before)
+    assert not all(seen)
+    assert seen[-1]
+    assert model._core.challenger is None
+
+
+def test_a_scale_that_is_another_one_is_a_change_too():
+    """Of both forests the errors count in one unit, whatever deviations they have met."""
+    X, y = rows_of(ForestRegressor, 6000, 0)
+    y[4000:] *= -30.0
+    found = [errors(ForestRegressor(restarts=restarts), X, y)[5000:] for restarts in (True, False)]
+    assert found[0].mean() < 0.95 * found[1].mean()
 
 
 def test_a_forest_within_a_forest_does_not_begin_anew_by_itself():
@@ -204,6 +282,6 @@ print("done")
 
 @pytest.mark.slow
 @pytest.mark.skipif(not can_run_short(), reason="needs a C compiler and glibc")
-@pytest.mark.parametrize("what", ["challenger is not None", "snapshot().get('challenged')"])
+@pytest.mark.parametrize("what", ["challenger is not None", "snapshot().get('challenge', {}).get('rows')"])
 def test_a_forest_goes_on_where_memory_runs_out_for_another_one(what):
     assert run_short(AMID_A_TRIAL.format(what=what, n=60)) == "done\n"

@@ -139,7 +139,9 @@ cdef class _Pool(Ensemble):
     def configure(self, *, bint restarts):
         """What all may take may have changed: it is shared out before the next row."""
         self.restarts = restarts
-        self.next_sharing = self.rows
+        # a new ensemble has taken nothing yet
+        if self.rows:
+            self.next_sharing = self.rows
 
     cdef double late_loss(self) noexcept nogil:
         return self.course.late
@@ -664,13 +666,9 @@ cdef class LinearPool(_Pool):
 
     cdef void learn_pooling(self, const Example* example, Scratch* scratch) noexcept nogil:
         cdef double target = example.targets[0], mean = self._mean(scratch), error = target - mean
-        cdef double deviation = self._deviation()
         if self.corrector >= 0:
             error -= self.says[self.corrector] * scratch[self.places[self.corrector]].shares[0]
-        self._follow(
-            deviation * fabs(in_deviations(target - scratch.pooled[0], deviation)),
-            example.weight, 0.0,
-        )
+        self._follow(fabs(target - scratch.pooled[0]), example.weight, 0.0)
         self._learn_trust(target, scratch)
         self._learn_correction(error, mean, example.weight, scratch)
         self._remember(error, target)

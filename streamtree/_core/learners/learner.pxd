@@ -27,7 +27,7 @@ cdef class Learner:
     cdef readonly Tree tree
     cdef readonly Tree challenger       # of a tree that may be outdated; None: there is none
     cdef Workspace aside                # what the challenger says and remembers of a row
-    cdef int64_t challenged     # rows since it began, or since the two changed places
+    cdef int64_t challenge_rows     # since it began, or the two changed places
     cdef object _make_tree      # makes another tree; None: it cannot be made
     cdef dict _settings         # what was configured since the tree was made
     cdef Budget budget

@@ -41,7 +41,7 @@ cdef enum:
     # Which of two trees errs less is looked at every so many rows. For so many it has to be the
     # same one before the other goes.
     JUDGED_ROWS = 128
-    CHALLENGED_ROWS = 2048
+    MOST_CHALLENGE_ROWS = 2048
 
 # so much less, for them to change places
 cdef double CLEARLY = 0.9
@@ -281,6 +281,8 @@ cdef class Learner:
         cdef Prediction unasked
         if example.label < 0 and example.targets == NULL:
             return self.look_only(workspace, zeros_implied, out)
+        # that is of one row
+        self.tree.is_outdated = False
         if is_new:
             self.tree.catch_up()
             workspace.reserve_answers(example.label + 1)
@@ -318,20 +320,21 @@ cdef class Learner:
 
     cdef int _begin_challenge(self) except -1:
         """Let a new tree learn beside this one, if there is room for both."""
+        cdef Tree tree
         cdef object most = self._tree_bytes()
-        self.tree.is_outdated = False
         if most is not None and 2 * self.learned_bytes > most:
             return 0
-        self.challenged = 0
-        return self._take_challenger(self._new_tree())
+        self.challenge_rows = 0
+        tree = self._new_tree()
+        tree.bound(None if most is None else most // 2)
+        self._take_challenger(tree)
+        return self._bound_trees()
 
     cdef int _take_challenger(self, Tree tree) except -1:
-        cdef object most = self._tree_bytes()
         cdef Workspace aside = self.intake.workspace()
-        tree.bound(None if most is None else most // 2)
         tree.bind(self.intake.context)
         self.aside, self.challenger = aside, tree
-        return self._bound_trees()
+        return 0
 
     cdef int _challenge(self, Workspace workspace, const Example* example,
                         bint is_new) except -1 nogil:
@@ -351,27 +354,26 @@ cdef class Learner:
             if not is_done:
                 with gil:
                     self._end_challenge()
-        self.challenged += 1
-        if self.challenged % JUDGED_ROWS == 0:
+        self.challenge_rows += 1
+        if self.challenge_rows % JUDGED_ROWS == 0:
             with gil:
                 self._judge_challenge()
         return 0
 
     cdef int _judge_challenge(self) except -1:
         """Let the tree that errs less of late answer, and in the end be the only one."""
+        self.tree.catch_up()
         if self.challenger.late_loss() < CLEARLY * self.tree.late_loss():
-            self.tree.catch_up()
             self.tree, self.challenger = self.challenger, self.tree
-            self.challenged = 0
+            self.challenge_rows = 0
             self.aside.forget_answers()
             self._forget_answers()
-        elif self.challenged >= CHALLENGED_ROWS:
+        elif self.challenge_rows >= MOST_CHALLENGE_ROWS:
             self._end_challenge()
         return 0
 
     cdef int _end_challenge(self) except -1:
         self.challenger = self.aside = None
-        self.tree.is_outdated = False
         return self._bound_trees()
 
     cdef int look_only(self, Workspace workspace, bint zeros_implied,
@@ -676,8 +678,6 @@ cdef class Learner:
         try:
             self.tree.configure(**settings)
             if self.challenger is not None:
-                self.challenger.configure(**settings)
-            if not self.tree.restarts and self.challenger is not None:
                 self._end_challenge()
             self._settings = settings
             self._forget_answers()
@@ -714,8 +714,8 @@ cdef class Learner:
         """
         self.intake.lock.begin_predicting()
         try:
-            challenge = {} if self.challenger is None else {
-                "challenger": self.challenger.state(), "challenged": self.challenged,
+            challenge = {} if self.challenger is None or is_outline else {
+                "challenge": {"tree": self.challenger.state(), "rows": self.challenge_rows},
             }
             return {
                 **self._own_state(),
@@ -747,34 +747,35 @@ cdef class Learner:
             self.intake.scaler.restore(state["scaler"])
             self._take_own_state(state)
             self.tree.take_state(state["tree"])
-            if "challenger" in state:
+            if "challenge" in state:
                 self._take_challenger(self._new_tree())
-                self.challenger.bound(None)
-                self.challenger.take_state(state["challenger"])
-                self.challenged = state["challenged"]
+                self.challenger.take_state(state["challenge"]["tree"])
+                self.challenge_rows = state["challenge"]["rows"]
         finally:
             end_counting(before)
             self._set_bound()
 
     def check_state(self, state):
         """Raise StateError unless `restore` can trust a state, which may be anybody's."""
-        check_same_kind(state, self.snapshot())
+        like = self.snapshot()
+        like.pop("challenge", None)
+        check_same_kind(state, like)
         check_intake(state)
         n_outputs = self._check_outputs(state)
         self.tree.check_state(state["tree"], len(state["features"]), n_outputs)
-        if "challenger" in state:
-            self._check_challenge(state, n_outputs)
+        if "challenge" in state:
+            self._check_challenge(state["challenge"], len(state["features"]), n_outputs)
 
-    def _check_challenge(self, state, n_outputs):
+    def _check_challenge(self, challenge, n_columns, n_outputs):
         """The same of a tree that learns beside the other."""
         cdef Tree tree
-        require(self._make_tree is not None, "a challenger where there is none")
+        require(self._make_tree is not None and self.tree.restarts, "a challenger")
         tree = self._new_tree()
         tree.bind(Intake(tree.views, tree.scratches(), self._nominal).context)
-        check_same_kind(state["challenger"], tree.state(), "state/challenger")
-        tree.check_state(state["challenger"], len(state["features"]), n_outputs)
-        check_counts(state.get("challenged"))
-        require(state["challenged"] < CHALLENGED_ROWS, "rows of a challenger")
+        check_same_kind(challenge, {"tree": tree.state(), "rows": 0}, "state/challenge")
+        tree.check_state(challenge["tree"], n_columns, n_outputs)
+        check_counts(challenge["rows"])
+        require(challenge["rows"] < MOST_CHALLENGE_ROWS, "rows of a challenger")
 
     def _check_outputs(self, state):
         """Check what is said of labels or targets; returns how many there are."""
