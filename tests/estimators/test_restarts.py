@@ -282,6 +282,8 @@ print("done")
 
 @pytest.mark.slow
 @pytest.mark.skipif(not can_run_short(), reason="needs a C compiler and glibc")
-@pytest.mark.parametrize("what", ["challenger is not None", "snapshot().get('challenge', {}).get('rows')"])
+@pytest.mark.parametrize(
+    "what", ["challenger is not None", "snapshot().get('challenge', {}).get('rows')"]
+)
 def test_a_forest_goes_on_where_memory_runs_out_for_another_one(what):
     assert run_short(AMID_A_TRIAL.format(what=what, n=60)) == "done\n"

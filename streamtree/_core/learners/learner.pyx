@@ -281,7 +281,7 @@ cdef class Learner:
         cdef Prediction unasked
         if example.label < 0 and example.targets == NULL:
             return self.look_only(workspace, zeros_implied, out)
-        # that is of one row
+        # it is told of one row
         self.tree.is_outdated = False
         if is_new:
             self.tree.catch_up()
