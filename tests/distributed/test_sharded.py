@@ -77,7 +77,7 @@ def test_a_forest_says_what_it_says_in_one_process(forest, n_workers, tmp_path):
         assert to_bytes(sharded.model()) == to_bytes(one)
 
 
-def test_members_that_are_spread_do_not_rest():
+def test_members_that_are_spread_do_not_rest_and_the_forest_does_not_begin_anew():
     members = ("model", "soft", "boosted", "recent_labels", "contexts")
     forest = ForestClassifier(members=members, rests=False, restarts=False)
     one = forest.clone()
@@ -97,6 +97,9 @@ def test_members_that_are_spread_do_not_rest():
     with pytest.raises(ValueError, match="rests = False"):
         ShardedForest(resting, 2)
     resting.rests = False
+    with pytest.raises(ValueError, match="restarts = False"):
+        ShardedForest(resting, 2)
+    resting.restarts = False
     one = resting.clone()
     one._core.restore(resting.snapshot())
     with ShardedForest(resting, 2) as sharded:
