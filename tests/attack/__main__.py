@@ -6,7 +6,7 @@ import importlib
 import time
 
 ATTACKS = (
-    "streams", "malformed", "files", "kills", "interrupts", "crowds", "shortage", "soak",
+    "streams", "malformed", "files", "kills", "interrupts", "crowds", "shortage", "changes", "soak",
 )
 
 if __name__ == "__main__":
