@@ -2,7 +2,7 @@
 
     python benchmarks/accuracy.py run --learners "Forest*" forest batch ours
     python benchmarks/forests.py standings
-    python benchmarks/forests.py loss members light trees series changes names threads
+    python benchmarks/forests.py loss members light trees series changes trials names threads
     python benchmarks/accuracy.py run --unseen
     python benchmarks/forests.py unseen
 
@@ -11,9 +11,9 @@ the model tree, `members` what a forest is without each of its members, and with
 not, `light` what one of few members is, `trees` accuracy and time by the number of randomised
 trees; all over the first rows of every set that classifies, `members` and `light` of those of
 numbers, too. `series` has numbers in the order of time, beside the last target, `changes` streams
-in which all changes at once, `names` users and shops that go by numbers. `threads` times batches
-with one thread and with two, in turn. `unseen` is about the tables of r_tables.py, which played no
-part in the making of the learners.
+in which all changes at once, `trials` the sets on which another forest is tried, `names` users and
+shops that go by numbers. `threads` times batches with one thread and with two, in turn. `unseen`
+is about the tables of r_tables.py, which played no part in the making of the learners.
 """
 
 from __future__ import annotations
@@ -474,13 +474,17 @@ def changing() -> dict[str, Rows]:
     }
 
 
-def _right(model: Any, rows: Rows) -> list[bool]:
-    """Of which rows a classifier has known the label before it learned them."""
-    found = []
+def _said(model: Any, rows: Rows) -> NDArray[Any]:
+    """What a model said of every row before it learned it."""
+    said = []
     for x, y in rows:
-        found.append(model.predict_one(x) == y)
+        said.append(model.predict_one(x))
         model.learn_one(x, y)
-    return found
+    return np.array(said)
+
+
+def _targets(rows: Rows) -> NDArray[Any]:
+    return np.array([y for _, y in rows])
 
 
 def changes(report: Report, options: argparse.Namespace) -> None:
@@ -491,9 +495,23 @@ def changes(report: Report, options: argparse.Namespace) -> None:
     }
     report.begin("changes", f"another concept every {CONCEPT_ROWS:,} rows of {4 * CONCEPT_ROWS:,}")
     report.table(["stream", *makers], [
-        [name, *(f"{np.mean(_right(make(), rows)):.4f}" for make in makers.values())]
+        [name, *(
+            f"{np.mean(_said(make(), rows) == _targets(rows)):.4f}" for make in makers.values()
+        )]
         for name, rows in changing().items()
     ])
+    report.begin("changes", "R2 on 32,000 rows of river's FriedmanDrift")
+    lines = []
+    for kind, changed in (
+        ("lea", (8_000, 16_000, 24_000)), ("gra", (10_000, 20_000)), ("gsg", (10_000, 20_000)),
+    ):
+        stream = synth.FriedmanDrift(kind, changed, transition_window=1_000, seed=1)
+        rows = list(stream.take(32_000))
+        lines.append([kind, *(
+            f"{_r2(_said(ForestRegressor(restarts=restarts), rows), _targets(rows)):.4f}"
+            for restarts in (True, False)
+        )])
+    report.table(["drift", REGRESSOR, "restarts=False"], lines)
     report.begin("changes", f"after {LOST_ROWS} rows whose labels are those of others")
     lines = []
     for name in ("elec2", "letter", "magic"):
@@ -504,9 +522,28 @@ def changes(report: Report, options: argparse.Namespace) -> None:
         rows[lost] = [(x, y) for (x, _), y in zip(rows[lost], labels, strict=False)]
         late = slice(lost.stop, lost.stop + 3_000)
         lines.append([name, *(
-            f"{np.mean(_right(makers[of](), rows)[late]):.4f}" for of in list(makers)[:2]
+            f"{np.mean((_said(makers[of](), rows) == _targets(rows))[late]):.4f}"
+            for of in list(makers)[:2]
         )])
     report.table(["the next 3,000 rows of", *list(makers)[:2]], lines)
+
+
+def _is_tried(stream: streams.Stream, rows: int) -> bool:
+    """Whether another forest learns beside the first at any time."""
+    model: Any = ForestClassifier() if stream.classifies else ForestRegressor()
+    for x, y in zip(stream.rows[:rows], stream.targets, strict=False):
+        model.learn_one(x, y)
+        if model._core.challenger is not None:
+            return True
+    return False
+
+
+def trials(report: Report, options: argparse.Namespace) -> None:
+    """The sets on which another forest is tried beside the first."""
+    everything = [*map(streams.stream, (*options.sets, *streams.NUMBERS)), *in_time()]
+    report.begin("trials", f"{len(everything)} sets and series, first {options.rows:,} rows")
+    found = [stream.name for stream in everything if _is_tried(stream, options.rows)]
+    report.note(f"another forest is tried on: {', '.join(found) or 'none'}")
 
 
 def names(report: Report, options: argparse.Namespace) -> None:
@@ -568,7 +605,7 @@ def threads(report: Report, options: argparse.Namespace) -> None:
 SECTIONS = {
     section.__name__: section
     for section in (
-        standings, loss, members, light, trees, series, changes, names, threads, unseen,
+        standings, loss, members, light, trees, series, changes, trials, names, threads, unseen,
     )
 }
 

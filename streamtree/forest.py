@@ -497,13 +497,13 @@ class ForestClassifier(_Forest, StreamClassifier):
         of columns.
     restarts
         Whether a new forest may take the place of this one. Where the log losses of the last 100
-        rows or so (of numbers, the absolute errors) are twice what they are on average, and above
-        those of the first 1,000 rows (log losses also above .2), a new forest learns beside this
-        one. It takes its place once it errs less by a tenth, and the other way round. When they
-        have not changed places for 2,048 rows, or parameters change, the one that answered last is
-        left. Until then a row takes twice the time, and each may take half of `max_bytes`; there
-        is no new one where more than half is taken. False for a forest that is to be spread over
-        processes. It may change while the forest learns.
+        rows or so are twice what they are on average, above those of the first 1,000 rows, and
+        above .2, a new forest learns beside this one. It takes its place once it errs less by a
+        tenth, and the other way round. When they have not changed places for 2,048 rows, or
+        parameters change, the one that answered last is left. Until then a row takes up to twice
+        the time, and each may take half of `max_bytes`; there is no new one where more than half is
+        taken. False for a forest that is to be spread over processes. It may change while the
+        forest learns.
     rests
         Whether members that add nothing to the others rest. One without which the log losses of
         the last 1,000 rows or so would be more by less than .003 of them, and less than one nat in
@@ -658,14 +658,9 @@ class ForestRegressor(_Forest, StreamRegressor):
         Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
         of columns.
     restarts
-        Whether a new forest may take the place of this one. Where the log losses of the last 100
-        rows or so (of numbers, the absolute errors) are twice what they are on average, and above
-        those of the first 1,000 rows (log losses also above .2), a new forest learns beside this
-        one. It takes its place once it errs less by a tenth, and the other way round. When they
-        have not changed places for 2,048 rows, or parameters change, the one that answered last is
-        left. Until then a row takes twice the time, and each may take half of `max_bytes`; there
-        is no new one where more than half is taken. False for a forest that is to be spread over
-        processes. It may change while the forest learns.
+        Whether a new forest may take the place of this one, as in `ForestClassifier`: where the
+        absolute errors of the last rows are twice what they are on average, and above those of the
+        first 1,000 rows.
 
     Notes
     -----

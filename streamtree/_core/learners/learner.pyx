@@ -677,8 +677,8 @@ cdef class Learner:
         self.intake.lock.begin_learning()
         try:
             self.tree.configure(**settings)
-            if self.challenger is not None:
-                self._end_challenge()
+            # what is tried out was made with the settings before
+            self.challenger = self.aside = None
             self._settings = settings
             self._forget_answers()
             self._max_bytes = max_bytes
