@@ -88,6 +88,13 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         """An untrained core with the present parameters."""
         return self._core_maker(self._tree_maker())()
 
+    def _core_settings(self) -> dict[str, Any]:
+        """What any core is to know besides its tree."""
+        return {
+            "max_bytes": self._most_bytes, "nominal": self._nominal,
+            "restarts": self._may_restart(self.__dict__),
+        }
+
     @abc.abstractmethod
     def _core_maker(self, make_tree: Callable[[], Any]) -> Callable[[], Any]:
         """What makes untrained cores, each over a tree of its own."""
@@ -105,6 +112,12 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
     @property
     def _most_bytes(self) -> int | None:
         return check_max_bytes(getattr(self, "max_bytes", None))
+
+    @staticmethod
+    def _may_restart(params: dict[str, Any]) -> bool:
+        """Whether a new tree may take the place of this one: never in the papers' form."""
+        restarts = check_bool("restarts", params.get("restarts", False))
+        return restarts and params.get("algorithm") != "paper"
 
     @property
     def _nominal(self) -> frozenset[Any]:
@@ -131,7 +144,9 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
                 trial.__dict__.update(params)
                 trial._new_core()
             self._core.configure(
-                max_bytes=check_max_bytes(params.get("max_bytes")), **self._settings(params)
+                max_bytes=check_max_bytes(params.get("max_bytes")),
+                restarts=self._may_restart(params),
+                **self._settings(params),
             )
         super().__setattr__(name, value)
 
@@ -172,7 +187,7 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         if include_attributes:
             snapshot = self.snapshot()
             if new_params:
-                # a trial of another forest ends where parameters change
+                # a trial of another tree ends where parameters change
                 snapshot.pop("challenge", None)
             try:
                 clone._core.check_state(snapshot)
@@ -366,10 +381,8 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
     """A classifier on dicts, arrays, sparse matrices and frames."""
 
     def _core_maker(self, make_tree: Callable[[], Any]) -> Callable[[], Classifier]:
-        most_bytes, nominal = self._most_bytes, self._nominal
-        return lambda: Classifier(
-            make_tree(), make_tree=make_tree, max_bytes=most_bytes, nominal=nominal
-        )
+        settings = self._core_settings()
+        return lambda: Classifier(make_tree(), make_tree=make_tree, **settings)
 
     @property
     def _multiclass(self) -> bool:
@@ -608,7 +621,7 @@ class _NumberModel(StreamModel):
     def _core_maker(self, make_tree: Callable[[], Any]) -> Callable[[], Regressor]:
         settings = {
             "several": self._several, "shrinks": self._shrinks, "is_robust": self._is_robust,
-            "max_bytes": self._most_bytes, "nominal": self._nominal,
+            **self._core_settings(),
         }
         return lambda: Regressor(make_tree(), make_tree=make_tree, **settings)
 
@@ -1157,6 +1170,15 @@ def interval(lower: float, upper: float) -> Any:
     from river import conf
 
     return conf.Interval(lower, upper)
+
+
+def check_bool(name: str, value: Any) -> bool:
+    """True or False, and nothing else."""
+    if not isinstance(value, bool):
+        raise TypeError(
+            f"{name} must be True or False, got {_shown(value)} ({type(value).__name__})"
+        )
+    return value
 
 
 def check_max_bytes(value: Any) -> int | None:

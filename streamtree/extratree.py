@@ -45,12 +45,14 @@ class _ExtraTree(StreamTree):
         max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
         nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+        restarts: bool = True,
     ) -> None:
         self.window = window
         self.shrinkage = shrinkage
         self.max_bytes = max_bytes
         self.seed = seed
         self.nominal_attributes = check_nominal(nominal_attributes)
+        self.restarts = restarts
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +71,7 @@ class _ExtraTree(StreamTree):
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        return {"shrinkage", "max_bytes"}
+        return {"shrinkage", "max_bytes", "restarts"}
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -171,6 +173,9 @@ class ExtraTreeClassifier(_ExtraTree, StreamTreeClassifier):
     nominal_attributes
         Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
         of columns.
+    restarts
+        Whether a new tree may take the place of this one where it errs far more than it did, as
+        `ForestClassifier` describes it. It may change while the tree learns.
 
     Notes
     -----

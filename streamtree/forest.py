@@ -21,6 +21,7 @@ from streamtree.base import (
     StreamClassifier,
     StreamModel,
     StreamRegressor,
+    check_bool,
     check_integer,
     check_nominal,
     check_seed,
@@ -101,9 +102,7 @@ class _Forest(StreamModel):
         self.restarts = restarts
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
-        if not isinstance(params["restarts"], bool):
-            raise TypeError(f"restarts must be True or False, got {params['restarts']!r}")
-        return {"restarts": params["restarts"]}
+        return {}
 
     def _plan(self) -> dict[str, StreamModel | None]:
         """Every member by its name, in order: an estimator, None for what is made here.
@@ -210,12 +209,12 @@ class _Forest(StreamModel):
         }
         return functools.partial(
             pooled, self._pool, makers, self._first_weights(list(plan)),
-            **self._pool_settings(),
+            **self._settings(self.__dict__), **self._pool_settings(),
         )
 
     def _pool_settings(self) -> dict[str, Any]:
-        """What the pool is to know besides."""
-        return self._settings(self.__dict__)
+        """What the pool is to know besides, for good."""
+        return {}
 
     def _spread(self, here: list[bool]) -> Exchange:
         """Begin anew with only some of the members; returns what passes between processes.
@@ -424,7 +423,8 @@ class _Forest(StreamModel):
 
 
 def _restored(model: StreamModel, state: dict[str, Any]) -> StreamModel:
-    model._core.restore(state)
+    # how the forest has erred is not how its member has
+    model._core.restore({**state, "course": model._core.snapshot()["course"]})
     return model
 
 
@@ -498,12 +498,12 @@ class ForestClassifier(_Forest, StreamClassifier):
     restarts
         Whether a new forest may take the place of this one. Where the log losses of the last 100
         rows or so are twice what they are on average, above those of the first 1,000 rows, and
-        above .2, a new forest learns beside this one. It takes its place once it errs less by a
-        tenth, and the other way round. When they have not changed places for 2,048 rows, or
-        parameters change, the one that answered last is left. Until then a row takes up to twice
-        the time, and each may take half of `max_bytes`; there is no new one where more than half is
-        taken. False for a forest that is to be spread over processes. It may change while the
-        forest learns.
+        above .2, a new forest learns beside this one. It takes its place once its losses, of which
+        none counts for more than that of a guess, are less by a tenth, and the other way round.
+        When they have not changed places for 2,048 rows, or parameters change, the one that
+        answered last is left. Until then a row takes up to twice the time, and each may take half
+        of `max_bytes`; there is no new one where more than half is taken. False for a forest that
+        is to be spread over processes. It may change while the forest learns.
     rests
         Whether members that add nothing to the others rest. One without which the log losses of
         the last 1,000 rows or so would be more by less than .003 of them, and less than one nat in
@@ -591,9 +591,7 @@ class ForestClassifier(_Forest, StreamClassifier):
         return {*super()._mutable_attributes, "rests"}
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
-        if not isinstance(params["rests"], bool):
-            raise TypeError(f"rests must be True or False, got {params['rests']!r}")
-        return {**super()._settings(params), "lets_rest": params["rests"]}
+        return {"lets_rest": check_bool("rests", params["rests"])}
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -725,10 +723,7 @@ class ForestRegressor(_Forest, StreamRegressor):
 
     def _pool_settings(self) -> dict[str, Any]:
         # rates of .1 and .5 lose less than .0001 in the mean of 19 sets
-        return {
-            **super()._pool_settings(), "rate": 0.3,
-            "follows": _LAST_TARGETS in self._named_members(),
-        }
+        return {"rate": 0.3, "follows": _LAST_TARGETS in self._named_members()}
 
     def _corrections(
         self, x: dict[Any, Any], weights: dict[str, float], opinions: list[Any]

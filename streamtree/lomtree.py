@@ -129,6 +129,10 @@ class LOMTreeClassifier(StreamTreeClassifier):
     nominal_attributes
         Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
         of columns.
+    restarts
+        Whether a new tree may take the place of this one where it errs far more than it did, as
+        `ForestClassifier` describes it; while there are at most 256 labels. It may change while the
+        tree learns. `algorithm="paper"` never restarts.
 
     Notes
     -----
@@ -147,9 +151,8 @@ class LOMTreeClassifier(StreamTreeClassifier):
     of majority leaves (the mean score then is that of the one class at hand): shuffle them if you
     can.
 
-    What changes is followed by the faster of the two rates and the fading losses.
-    `river.drift.DriftRetrainingClassifier` starts anew when a detector calls a drift, where that
-    pays.
+    What changes slowly is followed by the faster of the two rates and the fading losses, what
+    changes at once by a new tree (`restarts`).
 
     References
     ----------
@@ -194,6 +197,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
         nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+        restarts: bool = True,
     ) -> None:
         self.max_splits = max_splits
         self.swap_resistance = swap_resistance
@@ -210,6 +214,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         self.max_bytes = max_bytes
         self.seed = seed
         self.nominal_attributes = check_nominal(nominal_attributes)
+        self.restarts = restarts
         self._core = self._new_core()
 
     @property
@@ -268,7 +273,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
     def _mutable_attributes(self) -> set[str]:
         return {
             "max_splits", "swap_resistance", "learning_rate", "forgetting", "grace_period", "delta",
-            "leaf_learning_rate", "beam", "max_bytes",
+            "leaf_learning_rate", "beam", "max_bytes", "restarts",
         }
 
     @classmethod

@@ -61,8 +61,8 @@ def merge(models: Sequence[Model], *, start: Model | None = None) -> Model:
         If the models are not of one class, or of one that grows: shards of such trees say
         together what a row is, see `streamtree.ModelPool`.
     ValueError
-        If parameters or splits differ, a warm-up or a mini-batch is not over, or what is a
-        category in one model is a number in another.
+        If parameters or splits differ, a warm-up or a mini-batch is not over, another tree is tried
+        out or has taken over, or what is a category in one model is a number in another.
 
     References
     ----------
@@ -137,6 +137,8 @@ def _check_fit(states: list[State], base: State) -> None:
     targets = base.get("targets") or states[0].get("targets")
     for state in states:
         tree = state["tree"]
+        if "challenge" in state:
+            raise ValueError("a model tries out another tree: none does with restarts=False")
         if tree["warm_up"]["n_rows"]:
             raise ValueError("a model is still in its warm-up: its splits are not settled")
         if tree["in_batch"] or tree["touched"]:
@@ -174,9 +176,12 @@ def _merged(states: list[State], base: State) -> State:
     rows = np.array([state["scaler"]["rows"] - base["scaler"]["rows"] for state in states])
     if (rows < 0).any():
         raise ValueError("a model has learned fewer rows than the start has")
+    if any(state["tree"]["n_learned"] < base["tree"]["n_learned"] for state in states):
+        raise ValueError("a model has begun anew: none does with restarts=False")
     shares = rows / rows.sum() if rows.sum() else np.full(len(states), 1 / len(states))
     features, columns = _union([base["features"], *(state["features"] for state in states)])
     merged: State = {
+        "course": _merged_course(states, shares),
         "features": features,
         "scaler": {
             "columns": _merged_columns(states, base, columns, len(features), rows),
@@ -196,6 +201,18 @@ def _merged(states: list[State], base: State) -> State:
         merged |= _merged_targets(states, base, shares)
     merged["tree"] = _merged_tree(states, base, shares, columns[1:], outputs)
     return merged
+
+
+def _merged_course(states: list[State], shares: Array) -> State:
+    """How they have erred in the mean: one that has begun anew knows nothing of the start."""
+    courses = [state["course"] for state in states]
+    return {
+        "n": max(course["n"] for course in courses),
+        **{
+            name: _mean(shares, [course[name] for course in courses])
+            for name in ("rows", "sum", "first", "late", "capped")
+        },
+    }
 
 
 def _merged_waiting(

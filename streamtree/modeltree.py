@@ -64,6 +64,9 @@ class ModelTreeClassifier(StreamTreeClassifier):
     nominal_attributes
         Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
         of columns.
+    restarts
+        Whether a new tree may take the place of this one where it errs far more than it did, as
+        `ForestClassifier` describes it. It may change while the tree learns.
 
     Notes
     -----
@@ -74,9 +77,8 @@ class ModelTreeClassifier(StreamTreeClassifier):
     count as a million. Classes beyond the first 255 share one place in the models and are told
     apart by their frequency alone: `LOMTreeClassifier` is made for so many.
 
-    What changes is followed by the faster of the two rates and the fading losses.
-    `river.drift.DriftRetrainingClassifier` starts anew when a detector calls a drift, where that
-    pays.
+    What changes slowly is followed by the faster of the two rates and the fading losses, what
+    changes at once by a new tree (`restarts`).
 
     References
     ----------
@@ -111,6 +113,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
         max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
         nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+        restarts: bool = True,
     ) -> None:
         self.leaf_model = leaf_model
         self.learning_rate = learning_rate
@@ -119,6 +122,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
         self.max_bytes = max_bytes
         self.seed = seed
         self.nominal_attributes = check_nominal(nominal_attributes)
+        self.restarts = restarts
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +144,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        return {"learning_rate", "grace_period", "delta", "max_bytes"}
+        return {"learning_rate", "grace_period", "delta", "max_bytes", "restarts"}
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:

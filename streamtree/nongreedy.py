@@ -58,6 +58,7 @@ class _NonGreedyTree(StreamTree):
         algorithm: str = "stream",
         max_bytes: int | None = DEFAULT_BYTES,
         nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+        restarts: bool = True,
     ) -> None:
         self.depth = depth
         self.max_norm = max_norm
@@ -75,6 +76,7 @@ class _NonGreedyTree(StreamTree):
         self.algorithm = algorithm
         self.max_bytes = max_bytes
         self.nominal_attributes = check_nominal(nominal_attributes)
+        self.restarts = restarts
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +123,7 @@ class _NonGreedyTree(StreamTree):
 
     @property
     def _mutable_attributes(self) -> set[str]:
-        return {"max_norm", "learning_rate", "fear", "forgetting", "shrinkage"}
+        return {"max_norm", "learning_rate", "fear", "forgetting", "shrinkage", "restarts"}
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -223,6 +225,10 @@ class NonGreedyTreeClassifier(_NonGreedyTree, StreamTreeClassifier):
     nominal_attributes
         Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
         of columns.
+    restarts
+        Whether a new tree may take the place of this one where it errs far more than it did, as
+        `ForestClassifier` describes it. It may change while the tree learns.
+        `algorithm="paper"` never restarts.
 
     Notes
     -----

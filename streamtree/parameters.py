@@ -16,10 +16,13 @@ _SEED: list[Advice] = [("seed", "it is `seed`"), (None, "there is no chance in i
 _BYTES = (
     "`max_bytes` bounds what the model takes, in bytes: 100 MiB are max_bytes=100 * 2**20"
 )
-_DRIFT = (
-    "changes are followed anyway; river.drift.DriftRetrainingClassifier starts a model anew when a "
-    "detector calls a drift"
-)
+_DRIFT: list[Advice] = [
+    (
+        "restarts",
+        "changes are followed anyway; where a model errs far more than it did a new one is tried "
+        "out beside it, unless `restarts` is False",
+    ),
+]
 _MEMBERS: Advice = ("members", "`members` may hold estimators with parameters of their own")
 _GRACE: list[Advice] = [
     _MEMBERS,
@@ -86,11 +89,11 @@ _KNOWN: dict[str, list[Advice]] = {
     ],
     "binary_split": [(None, "thresholds split in two anyway")],
     "n_branches": [(None, "it is an attribute of the model")],
-    "bootstrap_sampling": [(None, _DRIFT)],
-    "drift_window_threshold": [(None, _DRIFT)],
-    "drift_detector": [(None, _DRIFT)],
-    "warning_detector": [(None, _DRIFT)],
-    "switch_significance": [(None, _DRIFT)],
+    "bootstrap_sampling": _DRIFT,
+    "drift_window_threshold": _DRIFT,
+    "drift_detector": _DRIFT,
+    "warning_detector": _DRIFT,
+    "switch_significance": _DRIFT,
     **dict.fromkeys(
         ("splitter", "nb_threshold", "min_branch_fraction", "max_share_to_split",
          "memory_estimate_period", "stop_mem_management", "remove_poor_attrs", "merit_preprune",

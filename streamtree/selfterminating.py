@@ -81,6 +81,7 @@ class _SelfTerminatingTree(StreamTree):
     def _mutable_attributes(self) -> set[str]:
         return {
             "regularization", "depth_penalty", "delta", "grace_period", "max_bins", "max_bytes",
+            "restarts",
         }
 
     def _shape(self) -> dict[str, float]:
@@ -275,6 +276,9 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
     nominal_attributes
         Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
         of columns.
+    restarts
+        Whether a new tree may take the place of this one where it errs far more than it did, as
+        `ForestClassifier` describes it. It may change while the tree learns.
 
     Notes
     -----
@@ -319,6 +323,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         max_bins: int = 16,
         max_bytes: int | None = DEFAULT_BYTES,
         nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+        restarts: bool = True,
     ) -> None:
         self.loss = loss
         self.penalty = penalty
@@ -330,6 +335,7 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         self.max_bins = max_bins
         self.max_bytes = max_bytes
         self.nominal_attributes = check_nominal(nominal_attributes)
+        self.restarts = restarts
         self._core = self._new_core()
 
     def _tree_maker(self) -> Callable[[], PredictionTree]:
@@ -451,6 +457,9 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
     nominal_attributes
         Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
         of columns.
+    restarts
+        Whether a new tree may take the place of this one where it errs far more than it did, as
+        `ForestClassifier` describes it. It may change while the tree learns.
 
     Notes
     -----
@@ -484,6 +493,7 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         max_bins: int = 16,
         max_bytes: int | None = DEFAULT_BYTES,
         nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+        restarts: bool = True,
     ) -> None:
         self.penalty = penalty
         self.regularization = regularization
@@ -494,6 +504,7 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
         self.max_bins = max_bins
         self.max_bytes = max_bytes
         self.nominal_attributes = check_nominal(nominal_attributes)
+        self.restarts = restarts
         self._core = self._new_core()
 
     @property

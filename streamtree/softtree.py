@@ -53,6 +53,7 @@ class _SoftTree(StreamTree):
         max_bytes: int | None = DEFAULT_BYTES,
         seed: int | None = None,
         nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+        restarts: bool = True,
     ) -> None:
         self.learning_rate = learning_rate
         self.penalty = penalty
@@ -69,6 +70,7 @@ class _SoftTree(StreamTree):
         self.max_bytes = max_bytes
         self.seed = seed
         self.nominal_attributes = check_nominal(nominal_attributes)
+        self.restarts = restarts
         self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -117,7 +119,7 @@ class _SoftTree(StreamTree):
     def _mutable_attributes(self) -> set[str]:
         return {
             "learning_rate", "penalty", "penalty_share", "max_nodes", "max_depth", "delta",
-            "window", "min_reach", "routing", "max_bytes",
+            "window", "min_reach", "routing", "max_bytes", "restarts",
         }
 
     @classmethod
@@ -261,6 +263,10 @@ class SoftTreeClassifier(_SoftTree, StreamTreeClassifier):
     nominal_attributes
         Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
         of columns.
+    restarts
+        Whether a new tree may take the place of this one where it errs far more than it did, as
+        `ForestClassifier` describes it. It may change while the tree learns.
+        `algorithm="paper"` never restarts.
 
     Notes
     -----

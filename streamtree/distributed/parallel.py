@@ -67,7 +67,8 @@ class DataParallel(Shape, Generic[Model]):
     Parameters
     ----------
     model
-        What all replicas begin with. It stays as it is.
+        What all replicas begin with. It stays as it is. Of trees that are averaged none is to begin
+        anew (`restarts=False`).
     n_workers
         At least 1: the number of replicas.
     merge_rows
@@ -91,7 +92,8 @@ class DataParallel(Shape, Generic[Model]):
     >>> rng = np.random.default_rng(1)
     >>> X = rng.normal(size=(6000, 3))
     >>> y = X[:, 0] + X[:, 1] > 0
-    >>> with DataParallel(NonGreedyTreeClassifier(depth=4), n_workers=2) as model:
+    >>> tree = NonGreedyTreeClassifier(depth=4, restarts=False)
+    >>> with DataParallel(tree, n_workers=2) as model:
     ...     model.learn_many(X[:5000], y[:5000])
     ...     bool((model.predict_many(X[5000:]) == y[5000:]).mean() > 0.9)
     True
@@ -110,6 +112,10 @@ class DataParallel(Shape, Generic[Model]):
         check_model("model", model)
         self._merge_rows = check_integer("merge_rows", merge_rows, at_least=1, at_most=2**62)
         self._is_fixed = isinstance(model, FIXED)
+        if self._is_fixed and model._core.restarts:
+            raise ValueError(
+                "replicas cannot be averaged where one may begin anew: set model.restarts = False"
+            )
         self._like = model
         make_worker = functools.partial(ReplicaWorker, model=to_bytes(model))
         super().__init__(model, make_worker, n_workers, options, merge_rows=merge_rows)

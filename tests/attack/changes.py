@@ -1,4 +1,4 @@
-"""Forests amid sudden changes: another one learns beside them, and they change places.
+"""Models amid sudden changes: another one learns beside them, and they change places.
 
 A batch, by any number of threads, is a loop over dicts, whatever is asked, copied or set amid it.
 """
@@ -10,13 +10,35 @@ import warnings
 from support.restarts import rows_of, small
 
 from attack.checks import Broken, check_state
-from streamtree import ForestClassifier, ForestRegressor
+from streamtree import (
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+    ForestClassifier,
+    ForestRegressor,
+    LOMTreeClassifier,
+    ModelTreeClassifier,
+    NonGreedyTreeClassifier,
+    NonGreedyTreeRegressor,
+    SelfTerminatingTreeClassifier,
+    SelfTerminatingTreeRegressor,
+    SoftTreeClassifier,
+    SoftTreeRegressor,
+)
+from streamtree.base import StreamClassifier
 
 WEIGHTS = [0.0, 1e-300, 0.5, 1.0, 3.0, 1e100]
 BOUNDS = [700_000, 1_500_000, 2**24, None]
+FORESTS = (ForestClassifier, ForestRegressor)
+KINDS = (
+    *FORESTS, ExtraTreeClassifier, ExtraTreeRegressor, LOMTreeClassifier, ModelTreeClassifier,
+    NonGreedyTreeClassifier, NonGreedyTreeRegressor, SelfTerminatingTreeClassifier,
+    SelfTerminatingTreeRegressor, SoftTreeClassifier, SoftTreeRegressor,
+)
 
 
-def forest(rng, estimator, bound):
+def new_model(rng, estimator, bound):
+    if estimator not in FORESTS:
+        return estimator(max_bytes=bound)
     members = rng.choice([
         ("extra", "soft", "neighbors", "contexts"), ("extra", "soft", small(estimator)), None,
     ])
@@ -31,7 +53,8 @@ def part_of(rng, estimator, concept, n):
     targets = y.tolist()
     if rng.random() < 0.1:
         targets[rng.randrange(n)] = (
-            f"new {rng.randrange(4)}" if estimator is ForestClassifier else 1e6 * targets[0]
+            f"new {rng.randrange(4)}" if issubclass(estimator, StreamClassifier)
+            else 1e6 * targets[0]
         )
     w = [rng.choice(WEIGHTS) if rng.random() < 0.05 else 1.0 for _ in range(n)]
     return X, targets, w
@@ -51,10 +74,11 @@ def learn_apart(rng, model, X, targets, w):
 def attack_one(rng, estimator):
     """Returns how many batches were learned amid a trial."""
     bound = rng.choice(BOUNDS)
-    one = forest(rng, estimator, bound)
+    one = new_model(rng, estimator, bound)
     one.learn_many(*part_of(rng, estimator, 0, 2200))
     other = pickle.loads(pickle.dumps(one))
-    one.n_jobs = rng.choice([1, 2, 3])
+    if estimator in FORESTS:
+        one.n_jobs = rng.choice([1, 2, 3])
     n_amid = 0
     for i in range(60):
         X, targets, w = part_of(rng, estimator, 1 + i // 25, rng.choice([1, 3, 17, 70, 150]))
@@ -63,7 +87,7 @@ def attack_one(rng, estimator):
         n_amid += one._core.challenger is not None
         if rng.random() < 0.1:
             other = pickle.loads(pickle.dumps(other))
-        if rng.random() < 0.02:
+        if rng.random() < 0.02 and "max_bytes" in one._mutable_attributes:
             # what is taken goes down to a lower bound in time only
             bound = rng.choice(BOUNDS[BOUNDS.index(bound):])
             one.max_bytes = other.max_bytes = bound
@@ -76,10 +100,8 @@ def attack_one(rng, estimator):
 
 
 def run(n, seed, only=None):
-    """Attack n forests."""
-    kinds = [
-        kind for kind in (ForestClassifier, ForestRegressor) if only in (None, kind.__name__)
-    ]
+    """Attack n models."""
+    kinds = [kind for kind in KINDS if only in (None, kind.__name__)]
     n_amid = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -90,4 +112,4 @@ def run(n, seed, only=None):
                 n_amid += attack_one(rng, estimator)
             except Exception as error:
                 raise Broken(f"{estimator.__name__}, seed {each}: {error!r}") from error
-    return f"{n} forests, {n_amid} batches amid a trial"
+    return f"{n} models, {n_amid} batches amid a trial"

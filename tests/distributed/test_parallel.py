@@ -51,7 +51,7 @@ def in_one_process(model, X, y):
 @pytest.mark.parametrize("size", [250, 333])
 def test_replicas_are_merged_as_in_one_process(size, tmp_path):
     X, y = stream()
-    model = NonGreedyTreeClassifier(depth=3, warm_up=600)
+    model = NonGreedyTreeClassifier(depth=3, warm_up=600, restarts=False)
     expected, said = in_one_process(model, X, y)
     rng = np.random.default_rng(size)
     with DataParallel(
@@ -77,10 +77,17 @@ def test_replicas_are_merged_as_in_one_process(size, tmp_path):
         assert correct == pytest.approx(np.mean(expected.predict_many(X) == y), abs=0.02)
 
 
+def test_replicas_that_are_averaged_do_not_begin_anew():
+    with pytest.raises(ValueError, match=r"set model\.restarts = False"):
+        DataParallel(NonGreedyTreeRegressor(), 2)
+    # that form never does
+    DataParallel(NonGreedyTreeRegressor(algorithm="paper"), 2).close()
+
+
 def test_numbers_and_weights():
     X, y = stream(1500)
     target, w = X[:, 0] * 3 + y, np.random.default_rng(0).integers(3, size=1500)
-    model = NonGreedyTreeRegressor(depth=3, start="zeros")
+    model = NonGreedyTreeRegressor(depth=3, start="zeros", restarts=False)
     with DataParallel(model, 2, merge_rows=2000) as parallel:
         parallel.learn_many(X[:701], target[:701], w[:701])
         # the other replica has learned nothing

@@ -53,12 +53,13 @@ BAD_PARAMETERS = {
     ),
     "seed": ([-1, 2**64], [True, 1.0, "1", math.nan]),
     "nominal_attributes": ([], BAD_NAMES),
+    "restarts": ([], [1, None, "yes"]),
 }
 BAD_OF_MODEL_TREES = {
     "leaf_model": (["", "Softmax", "majority"], [0, None, b"softmax"]),
     "learning_rate": ([0, -1.0, 1001, math.nan, math.inf], NOT_NUMBERS),
     **{name: BAD_PARAMETERS[name] for name in (
-        "grace_period", "delta", "max_bytes", "seed", "nominal_attributes",
+        "grace_period", "delta", "max_bytes", "seed", "nominal_attributes", "restarts",
     )},
 }
 BAD = {LOMTreeClassifier: BAD_PARAMETERS, ModelTreeClassifier: BAD_OF_MODEL_TREES}

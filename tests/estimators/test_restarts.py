@@ -1,4 +1,4 @@
-"""Forests that begin anew: where all has changed a new one takes over."""
+"""Trees and forests that begin anew: where all has changed a new one takes over."""
 
 import copy
 import pickle
@@ -9,12 +9,29 @@ from scipy import sparse
 from support.restarts import joined, rows_of, small
 from support.shortage import can_run_short, run_short
 
-from streamtree import ForestClassifier, ForestRegressor
+from streamtree import (
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+    ForestClassifier,
+    ForestRegressor,
+    LOMTreeClassifier,
+    ModelTreeClassifier,
+    NonGreedyTreeClassifier,
+    NonGreedyTreeMultiTargetRegressor,
+    NonGreedyTreeRegressor,
+    SelfTerminatingTreeClassifier,
+    SoftTreeClassifier,
+    merge,
+)
 from streamtree._core.store.checks import StateError
 from streamtree.serialization import from_bytes, to_bytes
 
 FORESTS = [ForestClassifier, ForestRegressor]
 forests = pytest.mark.parametrize("estimator", FORESTS)
+TREES = [
+    ExtraTreeClassifier, ExtraTreeRegressor, ModelTreeClassifier, SelfTerminatingTreeClassifier,
+]
+each = pytest.mark.parametrize("estimator", [*FORESTS, *TREES])
 # for how many rows a new one is tried out, at least
 TRIED = 2048
 
@@ -25,7 +42,7 @@ def errors(model, X, y):
 
 
 def amid_a_trial(estimator, **params):
-    """A forest beside which a new one learns."""
+    """A model beside which a new one learns."""
     model = small(estimator, **params)
     model.learn_many(*rows_of(estimator, 2500, 0))
     X, y = rows_of(estimator, 600, 1)
@@ -33,11 +50,11 @@ def amid_a_trial(estimator, **params):
         model.learn_many(X[i:i + 10], y[i:i + 10])
         if model._core.challenger is not None:
             return model
-    pytest.fail("there is no new forest")
+    pytest.fail("there is no new one")
 
 
-@forests
-def test_a_new_forest_takes_over_where_all_has_changed(estimator):
+@each
+def test_a_new_one_takes_over_where_all_has_changed(estimator):
     found = {}
     for restarts in (True, False):
         model = small(estimator, restarts=restarts)
@@ -51,7 +68,7 @@ def test_a_new_forest_takes_over_where_all_has_changed(estimator):
     assert found[True][1000:].mean() < 0.8 * found[False][1000:].mean()
 
 
-@forests
+@each
 def test_what_passes_costs_nothing_that_was_learned(estimator):
     X, y = rows_of(estimator, 9000, 0)
     y[5000:5400] = np.random.default_rng(1).permutation(y)[:400]
@@ -68,11 +85,12 @@ def test_what_passes_costs_nothing_that_was_learned(estimator):
     assert found[True][600:].mean() < 1.05 * found[False][600:].mean()
 
 
-@forests
+@each
 def test_a_batch_is_a_loop_and_threads_are_one(estimator):
     X, y = joined(rows_of(estimator, 2500, 0), rows_of(estimator, 2600, 1))
     models = [small(estimator) for _ in range(4)]
-    models[1].n_jobs = 2
+    if estimator in FORESTS:
+        models[1].n_jobs = 2
     said = [models[k].test_then_learn_many(X, y) for k in (0, 1)]
     assert (said[0] == said[1]).all()
     models[2].learn_many(sparse.csr_matrix(X), y)
@@ -88,7 +106,7 @@ def test_a_batch_is_a_loop_and_threads_are_one(estimator):
         assert pickle.dumps(model.snapshot()) == pickle.dumps(models[0].snapshot())
 
 
-@forests
+@each
 def test_a_copy_amid_a_trial_goes_on_as_if_nothing_had_happened(estimator):
     model = amid_a_trial(estimator)
     copies = [pickle.loads(pickle.dumps(model)), copy.deepcopy(model)]
@@ -116,7 +134,7 @@ def test_what_is_told_amid_a_trial_is_of_the_forest_that_answers(estimator):
     assert other._core.learned_bytes == model._core.learned_bytes
 
 
-@forests
+@each
 def test_a_state_amid_a_trial_is_checked(estimator):
     model = amid_a_trial(estimator)
     core, state = small(estimator)._core, model.snapshot()
@@ -124,14 +142,15 @@ def test_a_state_amid_a_trial_is_checked(estimator):
     # the other way round, too
     model._core.check_state(small(estimator).snapshot())
     good = state["challenge"]
-    course = {**good["tree"]["course"], "late": np.nan}
+    course = {**good["course"], "late": np.nan}
     for forged in (
         {}, None, {"tree": good["tree"]}, {**good, "rows": -1}, {**good, "rows": TRIED},
-        {**good, "tree": {}}, {**good, "tree": {**good["tree"], "rows": -1}},
-        {**good, "tree": {**good["tree"], "course": course}},
+        {**good, "tree": {}}, {**good, "course": course}, {**good, "course": {}},
     ):
         with pytest.raises(StateError):
             core.check_state({**state, "challenge": forged})
+    with pytest.raises(StateError):
+        core.check_state({**state, "course": course})
     with pytest.raises(StateError):
         small(estimator, restarts=False)._core.check_state(state)
 
@@ -156,7 +175,7 @@ def test_both_forests_count_and_stay_within_the_bound(estimator):
         assert model._core.challenger is None
 
 
-@forests
+@each
 def test_a_trial_ends_where_parameters_change(estimator):
     model = amid_a_trial(estimator)
     assert model.clone({"max_bytes": None}, include_attributes=True)._core.challenger is None
@@ -172,8 +191,8 @@ def test_a_trial_ends_where_parameters_change(estimator):
     assert pickle.dumps(pickle.loads(pickle.dumps(model))) == pickle.dumps(model)
 
 
-@forests
-def test_a_new_forest_does_not_tell_whether_parameters_were_set_before(estimator):
+@each
+def test_a_new_one_does_not_tell_whether_parameters_were_set_before(estimator):
     model = small(estimator, max_bytes=10_000_000)
     model.learn_many(*rows_of(estimator, 1000, 0))
     model.max_bytes = 20_000_000
@@ -189,7 +208,7 @@ def test_a_new_forest_does_not_tell_whether_parameters_were_set_before(estimator
     assert had
 
 
-@forests
+@each
 def test_what_restarts_may_be(estimator):
     for value in ("no", 1, None):
         with pytest.raises(TypeError, match="restarts must be True or False, got"):
@@ -231,12 +250,14 @@ def test_threads_are_one_where_labels_are_new_amid_a_trial(seed):
     assert had > 10
 
 
-@forests
-def test_the_old_forest_answers_again_where_that_turns_round(estimator):
+@each
+def test_the_old_one_answers_again_where_that_turns_round(estimator):
     model = small(estimator)
     model.learn_many(*rows_of(estimator, 6000, 0))
     before, seen = model._core.tree, []
-    X, y = joined(rows_of(estimator, 400, 1), rows_of(estimator, 3000, 0, seed=1))
+    # so many that the new one answers for a while, and no more
+    n = 400 if estimator in FORESTS else 600
+    X, y = joined(rows_of(estimator, n, 1), rows_of(estimator, 3000, 0, seed=1))
     for i in range(0, len(y), 20):
         model.learn_many(X[i:i + 20], y[i:i + 20])
         seen.append(model._core.tree is before)
@@ -259,6 +280,145 @@ def test_a_forest_within_a_forest_does_not_begin_anew_by_itself():
     model.learn_many(*joined(*[rows_of(ForestClassifier, 2500, k) for k in (0, 1)]))
     assert model._core.tree is before
     assert model._core.challenger is None
+
+
+def test_errors_of_several_targets_count_in_the_units_of_their_scales():
+    X, y = joined(*[rows_of(ForestRegressor, 3000, k) for k in (0, 1)])
+    # small errors of the one in a large unit are not to hide those of the others
+    many = np.column_stack([y, -y, 1e6 * X[:, 3]])
+    found = {}
+    for restarts in (True, False):
+        model = NonGreedyTreeMultiTargetRegressor(restarts=restarts)
+        before = model._core.tree
+        said = np.asarray(model.test_then_learn_many(X, many))
+        assert (model._core.tree is not before) is restarts
+        found[restarts] = np.abs(said[3000:, 0] - y[3000:]).mean()
+    assert found[True] < 0.8 * found[False]
+
+
+def test_a_tree_of_many_labels_is_not_followed():
+    """To ask for the shares of all of them would take longer than to learn the row."""
+    model = LOMTreeClassifier()
+    X, y = joined(*[rows_of(ForestClassifier, 300, 0)])
+    model.learn_many(X, y)
+    assert model.snapshot()["course"]["n"] > 290
+    for label in range(10, 10 + 256):
+        model.learn_many(X[:2], [label, label])
+    before = model.snapshot()["course"]["n"]
+    model.learn_many(X, y)
+    assert model.snapshot()["course"]["n"] == before
+
+
+@pytest.mark.parametrize(
+    "estimator", [LOMTreeClassifier, NonGreedyTreeClassifier, SoftTreeClassifier]
+)
+def test_the_forms_of_the_papers_do_not_begin_anew(estimator):
+    params = {"leaf_model": "majority"} if estimator is LOMTreeClassifier else {}
+    model = estimator(algorithm="paper", **params)
+    X, y = joined(*[rows_of(estimator, 2500, k) for k in (0, 1)])
+    before = model._core.tree
+    model.learn_many(X, y)
+    model.learning_rate = 0.2
+    model.learn_many(X, -y)
+    assert model._core.tree is before
+    assert model.snapshot()["course"]["n"] == 0
+
+
+def test_models_amid_a_trial_are_not_merged():
+    model = amid_a_trial(NonGreedyTreeRegressor)
+    with pytest.raises(ValueError, match="a model tries out another tree"):
+        merge([model, copy.deepcopy(model)], start=model)
+
+
+def test_models_that_have_begun_anew_are_not_merged_with_their_start():
+    start = NonGreedyTreeRegressor(start="zeros")
+    X = np.random.default_rng(0).normal(size=(6000, 2))
+    y = X @ [1.0, 2.0]
+    start.learn_many(X, y)
+    model, other = copy.deepcopy(start), copy.deepcopy(start)
+    model.learn_many(X[:3000], -y[:3000])
+    other.learn_many(X[:100], y[:100])
+    assert model._core.challenger is None
+    with pytest.raises(ValueError, match="a model has begun anew"):
+        merge([other, model], start=start)
+    courses = [each.snapshot()["course"] for each in (start, other, merge([other], start=start))]
+    assert courses[0] != courses[1]
+    assert courses[2] == pytest.approx(courses[1])
+
+
+def test_how_a_forest_has_erred_is_not_how_its_members_have():
+    model = small(ForestRegressor)
+    model.learn_many(*rows_of(ForestRegressor, 1500, 0))
+    assert model.snapshot()["course"]["n"] > 1400
+    for member in (model.member("soft"), model.member("extra", tree=0)):
+        assert member.snapshot()["course"]["n"] == 0
+
+
+@pytest.mark.parametrize("estimator", [LOMTreeClassifier, ModelTreeClassifier])
+def test_a_trial_ends_where_labels_are_too_many_to_be_followed(estimator):
+    """Else a new one that was not judged yet would take over."""
+    model = estimator()
+    label = np.arange(6000) % 250
+    X = np.column_stack([label % 5, label // 5 % 5, label // 25]).astype(float)
+    model.learn_many(X[:4000], label[:4000])
+    before = model._core.tree
+    for i in range(4000, 6000):
+        model.learn_one(dict(enumerate(X[i])), 249 - int(label[i]))
+        if model._core.challenger is not None:
+            break
+    for label in range(1000, 1007):
+        assert model._core.challenger is not None
+        model.learn_many(X[:2], [label, label])
+    assert len(model.labels) == 257
+    for i in range(200):
+        model.learn_one(dict(enumerate(X[i])), 1000 + i % 7)
+        assert model._core.tree is before
+        assert model._core.challenger is None
+
+
+def follow_wide(model, n_columns, at):
+    """Learn wide rows of six labels, of which the other way round holds from row `at` on."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(at + 2400, n_columns))
+    told = X[:, 0] + 2.0 * X[:, 1]
+    y = np.digitize(told * np.repeat([1.0, -1.0], [at, 2400]), [-2.0, -1.0, 0.0, 1.0, 2.0])
+    for i in range(0, len(y), 50):
+        model.learn_many(X[i:i + 50], y[i:i + 50])
+        yield model
+
+
+def test_both_windows_stay_within_the_bound():
+    """A window of its own would have filled all of the memory for each."""
+    had = 0
+    for model in follow_wide(ExtraTreeClassifier(window=100_000, max_bytes=600_000), 4, at=2300):
+        had += model._core.challenger is not None
+        assert model._core.learned_bytes <= 600_000 // 8 * 5
+    assert had
+
+
+def test_a_new_one_finds_room_for_labels_beside_one_that_takes_much():
+    model = SoftTreeClassifier(max_bytes=700_000)
+    before, least = model._core.tree, []
+    for _ in follow_wide(model, 60, at=3000):
+        if model._core.challenger is not None:
+            least.append(model.snapshot()["challenge"]["tree"]["n_classes"])
+    assert min(least) == 6
+    assert model._core.tree is not before
+
+
+def test_what_is_asked_does_not_change_what_is_learned():
+    """A row that was predicted before is learned as one that was not."""
+    for estimator in TREES:
+        X, y = joined(*[rows_of(estimator, 2500, k) for k in (0, 1)])
+        model, asked = small(estimator), small(estimator)
+        model.learn_many(X, y)
+        for row, target in zip(X.tolist(), y.tolist(), strict=True):
+            x = dict(enumerate(row))
+            if issubclass(estimator, ExtraTreeClassifier | ModelTreeClassifier):
+                asked.predict_proba_one(x)
+            asked.predict_one(x)
+            asked.learn_one(x, target)
+        assert pickle.dumps(model.snapshot()) == pickle.dumps(asked.snapshot())
 
 
 AMID_A_TRIAL = """

@@ -91,7 +91,7 @@ class ReferenceNonGreedyTree:
     def __init__(
         self, task, depth, max_norm, learning_rate, objective, fear, forgetting, inference, start,
         warm_up, momentum, batch_size, hold, algorithm, max_bytes=None,
-        nominal_attributes=None, shrinkage=5.0,
+        nominal_attributes=None, shrinkage=5.0, restarts=False,
     ):
         self.task = task
         self.depth = depth

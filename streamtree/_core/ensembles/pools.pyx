@@ -7,6 +7,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from streamtree._core.ensembles.ensemble cimport Ensemble, Exchange, MeanPool
+from streamtree._core.kernels.course cimport COURSE_ROWS
 from streamtree._core.kernels.losses cimport sigmoid, softmax
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
 from streamtree._core.kernels.newton cimport (
@@ -14,10 +15,9 @@ from streamtree._core.kernels.newton cimport (
     newton_forget, newton_slopes, newton_solve, newton_step, newton_worth,
 )
 from streamtree._core.kernels.pooling cimport (
-    COURSE_ROWS, LEAST_EXPONENT, LEAST_PARTS, LONGEST_REST, LOOK_ROWS, MEMORY, MOST_DEVIATIONS,
-    MOST_EXPONENT, MOST_REPEATS, REST_ROWS, Course, Trust, Watch, as_exponent, course_add,
-    in_deviations, is_due, is_worse, mean_log, move_weight, share_out, take_logs, trust_learn,
-    trust_of,
+    LEAST_EXPONENT, LONGEST_REST, LOOK_ROWS, MEMORY, MOST_DEVIATIONS, MOST_EXPONENT, MOST_REPEATS,
+    REST_ROWS, Trust, Watch, as_exponent, in_deviations, is_due, mean_log, move_weight, share_out,
+    take_logs, trust_learn, trust_of,
 )
 from streamtree._core.kernels.ridge cimport Ridge, ridge_bytes, ridge_learn
 from streamtree._core.leaves.explanation cimport Explanation
@@ -75,8 +75,6 @@ cdef double LEAST_ODDS = 1e-12
 # of them without it, and by less than so many nats.
 cdef double LEAST_GAIN = 0.003
 cdef double MOST_GAIN = 1.0
-# an ensemble whose log loss is less is not outdated
-cdef double LEAST_LOSS = 0.2
 # a label of which the pool says less tells nothing of curvatures
 cdef double LEAST_SHARE = 1e-12
 
@@ -99,14 +97,11 @@ cdef class _Pool(Ensemble):
     cdef double* says           # by member: its exponent, or its weight
     cdef list shares_now        # of the members in what all may take
     cdef readonly object bytes  # that all may take; None: there is no bound
-    cdef Course course
     cdef int64_t rows           # learned
     cdef int64_t next_sharing   # the number of rows at which memory is shared out anew
 
-    def __cinit__(self, list members, list weights, Exchange exchange=None, bint restarts=False,
-                  **kwargs):
+    def __cinit__(self, list members, list weights, Exchange exchange=None, **kwargs):
         cdef Py_ssize_t m
-        self.restarts = restarts
         self.says = <double*> zeroed(self.n_members * sizeof(double))
         for m in range(self.n_members):
             self.says[m] = weights[m]
@@ -136,25 +131,11 @@ cdef class _Pool(Ensemble):
         self.bytes = bytes
         return Ensemble.bound(self, bytes)
 
-    def configure(self, *, bint restarts):
+    def configure(self):
         """What all may take may have changed: it is shared out before the next row."""
-        self.restarts = restarts
         # a new ensemble has taken nothing yet
         if self.rows:
             self.next_sharing = self.rows
-
-    cdef double late_loss(self) noexcept nogil:
-        return self.course.late
-
-    cdef void _follow(self, double loss, double weight, double least) noexcept nogil:
-        """Count the loss of a row; see whether the ensemble may be outdated.
-
-        Where members are elsewhere it never is: they learn rows before it is known how all erred.
-        """
-        course_add(&self.course, loss, weight)
-        self.is_outdated = (
-            self.restarts and self.exchange is None and is_worse(&self.course, least)
-        )
 
     cdef int begin(self, const Row* row, const Example* example, Scratch* scratch,
                    bint is_shared) except -1 nogil:
@@ -293,7 +274,7 @@ cdef class _Pool(Ensemble):
         cdef Py_ssize_t m
         return {
             "says": np.array(self.weights), "shares": np.array(self.shares_now), "rows": self.rows,
-            "next_sharing": self.next_sharing, "course": self.course,
+            "next_sharing": self.next_sharing,
             "refused": np.array(
                 [self.ledger(m).was_refused for m in range(self.n_members)], dtype=np.int8
             ),
@@ -306,7 +287,6 @@ cdef class _Pool(Ensemble):
             self.says[m] = view[m]
         self.shares_now = state["shares"].tolist()
         self.rows, self.next_sharing = state["rows"], state["next_sharing"]
-        self.course = state["course"]
         for m in range(self.n_members):
             self.ledger(m).was_refused = bool(state["refused"][m])
         return 0
@@ -404,9 +384,9 @@ cdef class LogLinearPool(_Pool):
             if self.watches[m].left:
                 self.wake(m)
 
-    def configure(self, *, bint lets_rest, bint restarts):
-        """Set whether members may rest, and whether it tells where it may be outdated."""
-        _Pool.configure(self, restarts=restarts)
+    def configure(self, *, bint lets_rest):
+        """Set whether members may rest."""
+        _Pool.configure(self)
         self.lets_rest = lets_rest
         if not lets_rest:
             self.wake_all()
@@ -499,7 +479,7 @@ cdef class LogLinearPool(_Pool):
         cdef int32_t label, n = self.context.n_labels
         cdef Py_ssize_t m
         newton_fade(&self.newton)
-        self._follow(-log(max(share, 1.0 / LEAST_PARTS)), weight, LEAST_LOSS)
+        self.follow(example, scratch.pooled)
         self.losses = (1.0 - 1.0 / MEMORY) * self.losses - weight * log(max(share, LEAST_SHARE))
         for m in range(self.n_members):
             means[m] = self.distances[m] = 0.0
@@ -668,7 +648,7 @@ cdef class LinearPool(_Pool):
         cdef double target = example.targets[0], mean = self._mean(scratch), error = target - mean
         if self.corrector >= 0:
             error -= self.says[self.corrector] * scratch[self.places[self.corrector]].shares[0]
-        self._follow(fabs(target - scratch.pooled[0]), example.weight, 0.0)
+        self.follow(example, scratch.pooled)
         self._learn_trust(target, scratch)
         self._learn_correction(error, mean, example.weight, scratch)
         self._remember(error, target)

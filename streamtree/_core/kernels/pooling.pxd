@@ -35,14 +35,6 @@ cdef enum:
     # if it is too little the member rests for so many rows; twice as long where it woke in vain
     REST_ROWS = 4000
     LONGEST_REST = 8000
-    # how an ensemble errs of late is told by so many rows, and how it erred at first by so many;
-    # whether it may be outdated is looked at every so many rows, and no sooner than after so many
-    LATE_ROWS = 125
-    FIRST_ROWS = 1000
-    COURSE_ROWS = 64
-    SETTLED_ROWS = 2000
-    # it may be where it errs so many times as much as in the mean
-    WORSE = 2
 
 
 cdef struct Say:
@@ -62,35 +54,6 @@ cdef struct Watch:
     int64_t rows        # that it was asked since it began, or was woken
     int32_t left        # rows for which it still rests
     int32_t next_rest   # for how many it would rest
-
-
-cdef struct Course:
-    # how an ensemble has erred since it began: means of its losses
-    int64_t n
-    double rows         # by weight
-    double first        # of the first ones
-    double mean         # of all
-    double late         # of the last ones, fading
-
-
-cdef inline void course_add(Course* course, double loss, double weight) noexcept nogil:
-    weight = min(weight, <double> MOST_REPEATS)
-    course.n += 1
-    course.rows += weight
-    course.mean += weight / course.rows * (loss - course.mean)
-    course.late += weight / min(course.rows, <double> LATE_ROWS) * (loss - course.late)
-    if course.rows <= FIRST_ROWS:
-        course.first = course.mean
-
-
-cdef inline bint is_worse(const Course* course, double least) noexcept nogil:
-    """Whether it is time to look, and it errs more than when it had just begun, and far more than
-    in the mean: one that begins now may soon err less. A loss below `least` is none.
-    """
-    return (
-        course.n % COURSE_ROWS == 0 and course.rows >= SETTLED_ROWS
-        and course.late > max(course.first, WORSE * course.mean, least)
-    )
 
 
 cdef inline bint is_due(const Watch* watch) noexcept nogil:

@@ -1,7 +1,17 @@
-"""What must hold of what regressors know of their targets."""
+"""What must hold of the state of learners, besides that of their trees."""
 
-from streamtree._core.store.checks import check_finite, require
+import numpy as np
+
+from streamtree._core.store.checks import check_counts, check_finite, require
 from streamtree._core.stream.checks import check_scales
+
+
+def check_course(course):
+    """Raise StateError unless a tree can go on from these losses."""
+    check_counts(course["n"])
+    require(course["n"] < 2**62, "rows that were judged")
+    losses = [course[name] for name in ("rows", "sum", "first", "late", "capped")]
+    check_finite(np.array(losses), at_least=0.0)
 
 
 def check_regressor(state):

@@ -27,10 +27,14 @@ cdef class Learner:
     cdef readonly Tree tree
     cdef readonly Tree challenger       # of a tree that may be outdated; None: there is none
     cdef Workspace aside                # what the challenger says and remembers of a row
+    cdef Budget aside_budget            # of what it has learned
     cdef int64_t challenge_rows     # since it began, or the two changed places
+    cdef readonly bint restarts     # a tree that may be outdated is challenged
+    cdef double* said           # of a row whose loss is followed, where nobody asked
+    cdef int64_t n_said         # there is room for so many labels or targets
     cdef object _make_tree      # makes another tree; None: it cannot be made
     cdef dict _settings         # what was configured since the tree was made
-    cdef Budget budget
+    cdef Budget budget          # of what the tree has learned
     cdef object _max_bytes
     cdef frozenset _nominal
     cdef public int32_t n_jobs  # threads that learn or predict the rows of a batch
@@ -59,9 +63,11 @@ cdef class Learner:
     cdef int _set_bound(self) except -1
     cdef int _bound_trees(self) except -1
     cdef int _begin_challenge(self) except -1
-    cdef int _take_challenger(self, Tree tree) except -1
-    cdef int _challenge(self, Workspace workspace, const Example* example,
-                        bint is_new) except -1 nogil
+    cdef int _make_challenger(self, object bytes) except -1
+    cdef bint _is_followed(self) noexcept nogil
+    cdef int _make_said(self) except -1 nogil
+    cdef int _challenge(self, Workspace workspace, const Example* example, bint is_new,
+                        bint is_followed) except -1 nogil
     cdef int _judge_challenge(self) except -1
     cdef int _end_challenge(self) except -1
     cdef int begin_learning(self) except -1

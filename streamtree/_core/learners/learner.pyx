@@ -7,12 +7,14 @@ predicted before: all of it ends in `look`, so that a batch equals a loop bit fo
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport HUGE_VAL
-from libc.stdint cimport int32_t
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free
 
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport (
     Budget, Ledger, begin_counting, count_for_nobody, end_counting,
 )
+from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.crew cimport Crew, Post, add
 from streamtree._core.stream.intake cimport DictRows, Intake, Workspace
 from streamtree._core.stream.keptrows cimport KeptRows
@@ -23,6 +25,7 @@ from streamtree._core.trees.tree cimport Tree
 
 import numpy as np
 
+from streamtree._core.learners.checks import check_course
 from streamtree._core.store.checks import check_counts, check_same_kind, require
 from streamtree._core.stream.checks import check_intake
 
@@ -42,6 +45,8 @@ cdef enum:
     # same one before the other goes.
     JUDGED_ROWS = 128
     MOST_CHALLENGE_ROWS = 2048
+    # of more labels a tree is not followed: to ask for the shares of all takes too long
+    MOST_FOLLOWED = 256
 
 # so much less, for them to change places
 cdef double CLEARLY = 0.9
@@ -170,17 +175,19 @@ cdef class Learner:
     when they learn; rows to predict are shared out whatever the tree.
 
     `nominal` are the names of columns whose numbers are categories. `make_tree()`, unless None,
-    makes other trees: where the tree may be outdated, one learns beside it for a while, with half
-    of the memory for each. It takes its place where it errs less, and the other way round.
+    makes other trees. With `restarts`, which needs it, one learns beside a tree that may be
+    outdated for a while, with half of the memory for each. It takes its place where it errs less,
+    and the other way round.
     """
 
     # of the class: amid `__cinit__` the methods of a subclass are not there yet
     has_labels = False
 
     def __cinit__(self, Tree tree, *, max_bytes=None, frozenset nominal=frozenset(),
-                  int32_t n_jobs=1, make_tree=None, **kwargs):
+                  int32_t n_jobs=1, make_tree=None, bint restarts=False, **kwargs):
         cdef Ledger* before
         self.tree = tree
+        self.restarts = restarts
         self._make_tree = make_tree
         self._settings = {}
         self.budget = Budget()
@@ -192,6 +199,9 @@ cdef class Learner:
             self._bind(Intake(tree.views, tree.scratches(), nominal))
         finally:
             end_counting(before)
+
+    def __dealloc__(self):
+        free(self.said)
 
     cdef int _bind(self, Intake intake) except -1:
         self.intake = intake
@@ -209,7 +219,6 @@ cdef class Learner:
 
     cdef int _set_bound(self) except -1:
         cdef object most = self._max_bytes, left = self._tree_bytes()
-        self.budget.limit(left)
         self._bound_trees()
         if most is None:
             return self.intake.bound(None, None, None, None)
@@ -224,8 +233,12 @@ cdef class Learner:
         cdef object left = self._tree_bytes()
         if left is not None and self.challenger is not None:
             left //= 2
+        self.budget.limit(left)
         self.tree.bound(left)
-        return 0 if self.challenger is None else self.challenger.bound(left)
+        if self.challenger is not None:
+            self.aside_budget.limit(left)
+            self.challenger.bound(left)
+        return 0
 
     cdef int begin_learning(self) except -1:
         """Call with the GIL held; what is learned until `end_learning` counts as the model's."""
@@ -255,16 +268,19 @@ cdef class Learner:
         # while another call learns, memory moves about: then the size last known is the answer
         if not self.intake.lock.is_learning:
             self._bytes = self.budget.used() + self.tree.n_bytes() + self.intake.n_bytes()
+            self._bytes += self.n_said * sizeof(double)
             if self.challenger is not None:
-                self._bytes += self.challenger.n_bytes() + self.aside.n_bytes()
+                self._bytes += self.aside_budget.used() + self.challenger.n_bytes()
+                self._bytes += self.aside.n_bytes()
         return self._bytes
 
     @property
     def learned_bytes(self):
         """What the trees take: that depends on what was learned alone, not on how rows came."""
-        return self.budget.used() + self.tree.learned_bytes() + (
-            0 if self.challenger is None else self.challenger.learned_bytes()
-        )
+        cdef size_t total = self.budget.used() + self.tree.learned_bytes()
+        if self.challenger is not None:
+            total += self.aside_budget.used() + self.challenger.learned_bytes()
+        return total
 
     # ----------------------------------------------------------------------------- a row
 
@@ -278,71 +294,108 @@ cdef class Learner:
         """
         cdef bint is_new = example.label >= self.intake.context.n_labels
         cdef bint is_there = self.intake.is_made(workspace)
-        cdef Prediction unasked
+        cdef bint is_followed, changes
+        cdef Prediction said
+        cdef Prediction* asked = NULL
         if example.label < 0 and example.targets == NULL:
             return self.look_only(workspace, zeros_implied, out)
+        is_followed = self._is_followed()
+        said.label = -1
+        said.shares = NULL if out == NULL else out.shares
+        if is_followed:
+            self._make_said()
+            if said.shares == NULL:
+                said.shares = self.said
+        if out != NULL or is_followed or self.tree.is_judged:
+            asked = &said
         # it is told of one row
         self.tree.is_outdated = False
         if is_new:
             self.tree.catch_up()
             workspace.reserve_answers(example.label + 1)
-        if out == NULL and self.tree.is_judged:
-            unasked.shares = NULL
-            out = &unasked
-        if out != NULL and self.intake.has_news(workspace):
+        if asked != NULL and self.intake.has_news(workspace):
             self.intake.make_known(workspace)
-            self.foretell_before(self.intake.spare, example, out)
-            out = NULL
-        if out != NULL:
+            self.foretell_before(self.intake.spare, example, asked)
+            asked = NULL
+        if asked != NULL:
             self.intake.make(workspace)
             is_there = True
         elif not is_there:
             workspace.raw.swap(workspace.incoming)
-        if self.intake.count(workspace, zeros_implied):
-            if out != NULL:
-                self.foretell_before(workspace, example, out)
-                out = NULL
-            is_there = False
-        if is_new:
-            if out != NULL:
-                self.foretell_before(workspace, example, out)
-                out = NULL
-        self.intake.make_counted(workspace, is_there)
+        changes = self.intake.count(workspace, zeros_implied)
+        if asked != NULL and (changes or is_new):
+            self.foretell_before(workspace, example, asked)
+            asked = NULL
+        self.intake.make_counted(workspace, is_there and not changes)
         if is_new:
             self.intake.context.n_labels = example.label + 1
-        self.tree.learn(&workspace.row, example, workspace.scratch, out)
+        self.tree.learn(&workspace.row, example, workspace.scratch, asked)
+        if out != NULL:
+            out.label = said.label
+        if is_followed and not is_new:
+            self.tree.follow(example, said.shares)
         if self.challenger is not None:
-            return self._challenge(workspace, example, is_new)
-        if self.tree.is_outdated and self._make_tree is not None:
+            return self._challenge(workspace, example, is_new, is_followed)
+        if self.tree.is_outdated and self.restarts:
             with gil:
                 self._begin_challenge()
         return 0
 
+    @cython.final
+    cdef bint _is_followed(self) noexcept nogil:
+        """Whether to follow how the tree errs, which does not do so itself: from the second row on.
+        """
+        return (
+            self.restarts and not self.tree.is_judged and self.intake.scaler.rows > 0
+            and self.intake.context.n_labels <= MOST_FOLLOWED
+        )
+
+    @cython.final
+    cdef int _make_said(self) except -1 nogil:
+        """Make room for what a tree says of the labels or targets."""
+        cdef int64_t n = self.n_outputs()
+        if n > self.n_said:
+            self.said = <double*> regrown(self.said, n * sizeof(double))
+            self.n_said = n
+        return 0
+
     cdef int _begin_challenge(self) except -1:
         """Let a new tree learn beside this one, if there is room for both."""
-        cdef Tree tree
         cdef object most = self._tree_bytes()
         if most is not None and 2 * self.learned_bytes > most:
             return 0
         self.challenge_rows = 0
-        tree = self._new_tree()
-        tree.bound(None if most is None else most // 2)
-        self._take_challenger(tree)
+        self._make_challenger(None if most is None else most // 2)
         return self._bound_trees()
 
-    cdef int _take_challenger(self, Tree tree) except -1:
+    cdef int _make_challenger(self, object bytes) except -1:
+        cdef Tree tree = self._new_tree()
         cdef Workspace aside = self.intake.workspace()
-        tree.bind(self.intake.context)
-        self.aside, self.challenger = aside, tree
+        cdef Budget budget = Budget()
+        cdef Ledger* before
+        budget.limit(bytes)
+        tree.bound(bytes)
+        before = begin_counting(budget)
+        try:
+            tree.bind(self.intake.context)
+        finally:
+            end_counting(before)
+        self.challenger, self.aside, self.aside_budget = tree, aside, budget
         return 0
 
-    cdef int _challenge(self, Workspace workspace, const Example* example,
-                        bint is_new) except -1 nogil:
+    cdef int _challenge(self, Workspace workspace, const Example* example, bint is_new,
+                        bint is_followed) except -1 nogil:
         """Let the challenger learn the row that the tree has learned."""
         cdef Prediction said
+        cdef Ledger* before
         cdef bint is_done = False
+        if not (is_followed or self.tree.is_judged):
+            # there are too many labels by now to tell which one errs less
+            with gil:
+                return self._end_challenge()
         said.label = -1
-        said.shares = NULL
+        said.shares = self.said if is_followed else NULL
+        before = begin_counting(self.aside_budget)
         try:
             self.aside.fit(workspace)
             self.challenger.learn(
@@ -350,10 +403,13 @@ cdef class Learner:
             )
             is_done = True
         finally:
+            end_counting(before)
             # where memory ran out the tree goes on alone
             if not is_done:
                 with gil:
                     self._end_challenge()
+        if is_followed and not is_new:
+            self.challenger.follow(example, said.shares)
         self.challenge_rows += 1
         if self.challenge_rows % JUDGED_ROWS == 0:
             with gil:
@@ -361,10 +417,16 @@ cdef class Learner:
         return 0
 
     cdef int _judge_challenge(self) except -1:
-        """Let the tree that errs less of late answer, and in the end be the only one."""
+        """Let the tree that errs less of late answer, and in the end be the only one.
+
+        Where rows tell nothing for a while, one that is less sure of what it says is no better.
+        """
         self.tree.catch_up()
-        if self.challenger.late_loss() < CLEARLY * self.tree.late_loss():
+        if self.challenger.course.capped < CLEARLY * self.tree.course.capped:
             self.tree, self.challenger = self.challenger, self.tree
+            self.budget, self.aside_budget = self.aside_budget, self.budget
+            # until learning ends
+            begin_counting(self.budget)
             self.challenge_rows = 0
             self.aside.forget_answers()
             self._forget_answers()
@@ -373,13 +435,14 @@ cdef class Learner:
         return 0
 
     cdef int _end_challenge(self) except -1:
-        self.challenger = self.aside = None
+        self.challenger = self.aside = self.aside_budget = None
         return self._bound_trees()
 
     cdef int look_only(self, Workspace workspace, bint zeros_implied,
                        Prediction* out) except -1 nogil:
         """As `look`, of a row whose label has to come again: it counts for the scales only."""
         cdef bint is_there = self.intake.is_made(workspace)
+        cdef Ledger* before
         if out != NULL and self.intake.has_news(workspace):
             self.intake.make_known(workspace)
             self.foretell(self.intake.spare, out)
@@ -393,9 +456,14 @@ cdef class Learner:
         if self.intake.count(workspace, zeros_implied):
             is_there = False
         self.intake.make_counted(workspace, is_there)
+        self.tree.let_wait()
         if self.challenger is not None:
-            self.challenger.let_wait()
-        return self.tree.let_wait()
+            before = begin_counting(self.aside_budget)
+            try:
+                self.challenger.let_wait()
+            finally:
+                end_counting(before)
+        return 0
 
     cdef void foretell_before(self, Workspace workspace, const Example* example,
                               Prediction* out) noexcept nogil:
@@ -426,6 +494,7 @@ cdef class Learner:
         """Add what the learner does to what its tree says; the explanation of that comes next."""
         return 0
 
+    @cython.final
     cdef Py_ssize_t n_outputs(self) noexcept nogil:
         """How many shares or numbers make up a prediction."""
         return self.intake.context.n_targets or self.intake.context.n_labels
@@ -606,10 +675,10 @@ cdef class Learner:
         """Learn with another tree from now on."""
         # what threads have put off is about the tree that goes
         self.tree.catch_up()
+        self._end_challenge()
         tree.bound(self._tree_bytes())
         tree.bind(self.intake.context)
         self.tree = tree
-        self.challenger = self.aside = None
         self._forget_answers()
         return 0
 
@@ -672,14 +741,15 @@ cdef class Learner:
 
     # ---------------------------------------------------------------------- the whole tree
 
-    def configure(self, *, max_bytes=None, **settings):
+    def configure(self, *, max_bytes=None, bint restarts=False, **settings):
         """Set what may change while the tree learns, between two calls."""
         self.intake.lock.begin_learning()
         try:
             self.tree.configure(**settings)
             # what is tried out was made with the settings before
-            self.challenger = self.aside = None
+            self._end_challenge()
             self._settings = settings
+            self.restarts = restarts
             self._forget_answers()
             self._max_bytes = max_bytes
             self._set_bound()
@@ -715,11 +785,15 @@ cdef class Learner:
         self.intake.lock.begin_predicting()
         try:
             challenge = {} if self.challenger is None or is_outline else {
-                "challenge": {"tree": self.challenger.state(), "rows": self.challenge_rows},
+                "challenge": {
+                    "tree": self.challenger.state(), "course": self.challenger.course,
+                    "rows": self.challenge_rows,
+                },
             }
             return {
                 **self._own_state(),
                 **challenge,
+                "course": self.tree.course,
                 "features": list(self.intake.features.names),
                 "scaler": self.intake.scaler.snapshot(),
                 "tree": self.tree.outline() if is_outline else self.tree.state(),
@@ -747,9 +821,12 @@ cdef class Learner:
             self.intake.scaler.restore(state["scaler"])
             self._take_own_state(state)
             self.tree.take_state(state["tree"])
+            self.tree.course = state["course"]
             if "challenge" in state:
-                self._take_challenger(self._new_tree())
+                self._make_challenger(None)
+                begin_counting(self.aside_budget)
                 self.challenger.take_state(state["challenge"]["tree"])
+                self.challenger.course = state["challenge"]["course"]
                 self.challenge_rows = state["challenge"]["rows"]
         finally:
             end_counting(before)
@@ -761,6 +838,7 @@ cdef class Learner:
         like.pop("challenge", None)
         check_same_kind(state, like)
         check_intake(state)
+        check_course(state["course"])
         n_outputs = self._check_outputs(state)
         self.tree.check_state(state["tree"], len(state["features"]), n_outputs)
         if "challenge" in state:
@@ -769,10 +847,12 @@ cdef class Learner:
     def _check_challenge(self, challenge, n_columns, n_outputs):
         """The same of a tree that learns beside the other."""
         cdef Tree tree
-        require(self._make_tree is not None and self.tree.restarts, "a challenger")
+        require(self.restarts, "a challenger")
         tree = self._new_tree()
         tree.bind(Intake(tree.views, tree.scratches(), self._nominal).context)
-        check_same_kind(challenge, {"tree": tree.state(), "rows": 0}, "state/challenge")
+        like = {"tree": tree.state(), "course": tree.course, "rows": 0}
+        check_same_kind(challenge, like, "state/challenge")
+        check_course(challenge["course"])
         tree.check_state(challenge["tree"], n_columns, n_outputs)
         check_counts(challenge["rows"])
         require(challenge["rows"] < MOST_CHALLENGE_ROWS, "rows of a challenger")

@@ -81,9 +81,9 @@ cdef class Regressor(Learner):
             self.intake.context.target_scales = &self._scales[0]
         return 0
 
-    def configure(self, *, max_bytes=None, shrinks=None, **settings):
+    def configure(self, *, shrinks=None, **settings):
         """Set what may change while the tree learns; None: `shrinks` stays as it is."""
-        Learner.configure(self, max_bytes=max_bytes, **settings)
+        Learner.configure(self, **settings)
         if shrinks is not None:
             self.shrinks = shrinks
 

@@ -1,5 +1,6 @@
 from libc.stdint cimport int32_t
 
+from streamtree._core.kernels.course cimport Course
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.links cimport TreeLinks
 from streamtree._core.stream.context cimport Context
@@ -21,8 +22,8 @@ cdef class Tree:
     cdef readonly bint is_light     # it takes next to no time and memory
     cdef readonly bint looks_ahead  # it asks for memory before a row comes, see `expect`
     cdef bint rests                 # it is not to learn for some rows, see `rest`
-    cdef readonly bint restarts     # it tells where it may be outdated
-    cdef bint is_outdated           # a new tree may soon err less, see `late_loss`
+    cdef Course course              # how it has erred, of the tree that a learner has
+    cdef bint is_outdated           # a new tree may soon err less
     cdef readonly bint has_leaf_models      # what a leaf says may depend on the row
     cdef TreeLinks frame            # of the nodes, for explanations
 
@@ -39,7 +40,7 @@ cdef class Tree:
     cdef void approach(self, int32_t label) noexcept nogil
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil
-    cdef double late_loss(self) noexcept nogil
+    cdef void follow(self, const Example* example, const double* said) noexcept nogil
     cdef void judge(self, const Example* example, Scratch* scratch) noexcept nogil
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,

@@ -4,9 +4,11 @@ A tree knows neither names nor locks nor Python objects: it is given rows by num
 has to know of the stream besides is in its Context. A forest is itself a tree.
 """
 
+cimport cython
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t
 
+from streamtree._core.kernels.course cimport is_worse_with_error, is_worse_with_share
 from streamtree._core.kernels.moments cimport Moments, moments_variance
 from streamtree._core.kernels.pooling cimport MOST_DEVIATIONS
 from streamtree._core.leaves.explanation cimport Explanation
@@ -109,9 +111,25 @@ cdef class Tree:
         """
         raise NotImplementedError
 
-    cdef double late_loss(self) noexcept nogil:
-        """How much it has erred in the last rows, of trees that tell where they may be outdated."""
-        return 0.0
+    @cython.final
+    cdef void follow(self, const Example* example, const double* said) noexcept nogil:
+        """Count how far what was predicted is from the example; see whether it may be outdated.
+
+        Errors of several targets are added up in the units of their scales.
+        """
+        cdef int32_t i, n = self.context.n_targets
+        cdef double error, total = 0.0
+        if example.label >= 0:
+            self.is_outdated = is_worse_with_share(
+                &self.course, said[example.label], self.context.n_labels, example.weight
+            )
+            return
+        for i in range(n):
+            error = fabs(example.targets[i] - said[i])
+            if n > 1 and self.context.target_scales != NULL:
+                error *= self.context.target_scales[i].factor
+            total += error
+        self.is_outdated = is_worse_with_error(&self.course, total, example.weight)
 
     cdef void judge(self, const Example* example, Scratch* scratch) noexcept nogil:
         """Learn from what `predict` said last with this scratch, not from the row."""

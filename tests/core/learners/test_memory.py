@@ -115,7 +115,7 @@ def test_swaps_give_memory_back():
     X, y = blobs(12_000, classes=24, features=6, spread=4.0)
     order = np.argsort(y // 4, kind="stable")
     model = LOMTreeClassifier(
-        max_splits=6, swap_resistance=1, grace_period=5, leaf_model="majority"
+        max_splits=6, swap_resistance=1, grace_period=5, leaf_model="majority", restarts=False
     )
     sizes = []
     for part in np.array_split(np.tile(order, 3), 30):

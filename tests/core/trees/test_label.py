@@ -719,7 +719,7 @@ from support.shortage import after_failures
 rng = np.random.default_rng(3)
 X = rng.uniform(size=(30_000, 2))
 y = rng.integers(6, size=16)[np.floor(X * 4).astype(int) @ [4, 1]].tolist()
-model = LOMTreeClassifier(max_leaf_classes=3, max_bytes=None)
+model = LOMTreeClassifier(max_leaf_classes=3, max_bytes=None, restarts=False)
 has_settled = lambda model: model._core.tree.is_settled
 for model in after_failures(model, X, y, has_settled, n_requests=16, n_behind=100):
     assert model._core.tree.has_groups != model._core.tree.is_settled

@@ -89,9 +89,9 @@ def close_answers(model, reference, x):
 def follow(estimator, params, rows, targets, weights=None):
     """Run both side by side, compare as they go, return the compiled model."""
     model = estimator(**params)
-    # the reference has no bound, and reads no rows
+    # the reference has no bound, reads no rows, and does not begin anew
     settings = model._get_params()
-    del settings["max_bytes"], settings["nominal_attributes"]
+    del settings["max_bytes"], settings["nominal_attributes"], settings["restarts"]
     reference = ReferenceSoftTree(is_number=estimator is SoftTreeRegressor, **settings)
     for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
         w = 1.0 if weights is None else weights[i]
@@ -613,6 +613,7 @@ BAD_PARAMETERS = {
     "max_bytes": [0, 100, 2**18 - 1, 1.0, "1", True],
     "seed": [-1, 2**64, 1.0, "1", True],
     "nominal_attributes": ["a", 1, {"a": 1}],
+    "restarts": [1, None, "yes"],
 }
 both = pytest.mark.parametrize("estimator", [SoftTreeClassifier, SoftTreeRegressor])
 
