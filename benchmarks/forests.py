@@ -11,7 +11,7 @@ the model tree, `members` what a forest is without each of its members, and with
 not, `light` what one of few members is, `trees` accuracy and time by the number of randomised
 trees; all over the first rows of every set that classifies, `members` and `light` of those of
 numbers, too. `series` has numbers in the order of time, beside the last target, `changes` streams
-in which all changes at once, `trials` the sets on which another forest is tried, `names` users and
+in which all changes at once, `trials` the sets on which another model is tried, `names` users and
 shops that go by numbers. `threads` times batches with one thread and with two, in turn. `unseen`
 is about the tables of r_tables.py, which played no part in the making of the learners.
 """
@@ -36,13 +36,36 @@ from gate import Standings, strongest
 from gate_runs import Result, marks
 from numpy.typing import NDArray
 from report import Report, short, versions
-from river import datasets, forest
+from river import datasets, forest, tree
 from river.datasets import synth
 from scores import read
 
-from streamtree import ForestClassifier, ForestRegressor, ModelTreeClassifier, SoftTreeRegressor
+from streamtree import (
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+    ForestClassifier,
+    ForestRegressor,
+    ModelTreeClassifier,
+    NonGreedyTreeClassifier,
+    NonGreedyTreeRegressor,
+    SelfTerminatingTreeClassifier,
+    SelfTerminatingTreeRegressor,
+    SoftTreeClassifier,
+    SoftTreeRegressor,
+)
 
 CLASSIFIER, REGRESSOR = "ForestClassifier", "ForestRegressor"
+# by whether they classify
+KINDS = {
+    True: (
+        ForestClassifier, ModelTreeClassifier, SoftTreeClassifier, NonGreedyTreeClassifier,
+        SelfTerminatingTreeClassifier, ExtraTreeClassifier,
+    ),
+    False: (
+        ForestRegressor, SoftTreeRegressor, NonGreedyTreeRegressor, SelfTerminatingTreeRegressor,
+        ExtraTreeRegressor,
+    ),
+}
 # so many rows where batch learners are compared, and where losses are measured
 ROWS = 12_000
 
@@ -487,32 +510,28 @@ def _targets(rows: Rows) -> NDArray[Any]:
     return np.array([y for _, y in rows])
 
 
+def _both(kind: type[Any], rows: Rows, which: slice = slice(None)) -> str:
+    """The accuracy on some rows by default, and where nothing begins anew."""
+    hits = [_said(kind(restarts=restarts), rows) == _targets(rows) for restarts in (True, False)]
+    return " ".join(f"{np.mean(hit[which]):.4f}" for hit in hits)
+
+
 def changes(report: Report, options: argparse.Namespace) -> None:
     """Streams in which all changes at once, and where labels tell nothing for a while."""
-    makers = {
-        CLASSIFIER: ForestClassifier, "restarts=False": partial(ForestClassifier, restarts=False),
+    kinds = KINDS[True]
+    rivals: dict[str, Callable[[], Any]] = {
         "river ARF(10)": partial(forest.ARFClassifier, n_models=10, seed=1),
+        "river HoeffdingAdaptiveTree": partial(tree.HoeffdingAdaptiveTreeClassifier, seed=1),
     }
     report.begin("changes", f"another concept every {CONCEPT_ROWS:,} rows of {4 * CONCEPT_ROWS:,}")
-    report.table(["stream", *makers], [
-        [name, *(
-            f"{np.mean(_said(make(), rows) == _targets(rows)):.4f}" for make in makers.values()
+    report.note("by default, and with restarts=False")
+    report.table(["stream", *(kind.__name__ for kind in kinds), *rivals], [
+        [name, *(_both(kind, rows) for kind in kinds), *(
+            f"{np.mean(_said(make(), rows) == _targets(rows)):.4f}" for make in rivals.values()
         )]
         for name, rows in changing().items()
     ])
-    report.begin("changes", "R2 on 32,000 rows of river's FriedmanDrift")
-    lines = []
-    for kind, changed in (
-        ("lea", (8_000, 16_000, 24_000)), ("gra", (10_000, 20_000)), ("gsg", (10_000, 20_000)),
-    ):
-        stream = synth.FriedmanDrift(kind, changed, transition_window=1_000, seed=1)
-        rows = list(stream.take(32_000))
-        lines.append([kind, *(
-            f"{_r2(_said(ForestRegressor(restarts=restarts), rows), _targets(rows)):.4f}"
-            for restarts in (True, False)
-        )])
-    report.table(["drift", REGRESSOR, "restarts=False"], lines)
-    report.begin("changes", f"after {LOST_ROWS} rows whose labels are those of others")
+    report.begin("changes", f"3,000 rows after {LOST_ROWS} whose labels are those of others")
     lines = []
     for name in ("elec2", "letter", "magic"):
         stream = streams.stream(name)
@@ -521,29 +540,48 @@ def changes(report: Report, options: argparse.Namespace) -> None:
         labels = np.random.default_rng(0).permutation([y for _, y in rows]).tolist()
         rows[lost] = [(x, y) for (x, _), y in zip(rows[lost], labels, strict=False)]
         late = slice(lost.stop, lost.stop + 3_000)
-        lines.append([name, *(
-            f"{np.mean((_said(makers[of](), rows) == _targets(rows))[late]):.4f}"
-            for of in list(makers)[:2]
+        lines.append([name, *(_both(kind, rows, late) for kind in kinds)])
+    report.table(["stream", *(kind.__name__ for kind in kinds)], lines)
+    report.begin("changes", "R2 on 32,000 rows of river's FriedmanDrift")
+    lines = []
+    for kind, changed in (
+        ("lea", (8_000, 16_000, 24_000)), ("gra", (10_000, 20_000)), ("gsg", (10_000, 20_000)),
+    ):
+        drifting = synth.FriedmanDrift(kind, changed, transition_window=1_000, seed=1)
+        rows = list(drifting.take(32_000))
+        lines.append([kind, *(
+            " ".join(
+                f"{_r2(_said(make(restarts=restarts), rows), _targets(rows)):.4f}"
+                for restarts in (True, False)
+            )
+            for make in KINDS[False]
         )])
-    report.table(["the next 3,000 rows of", *list(makers)[:2]], lines)
+    report.table(["drift", *(make.__name__ for make in KINDS[False])], lines)
 
 
-def _is_tried(stream: streams.Stream, rows: int) -> bool:
-    """Whether another forest learns beside the first at any time."""
-    model: Any = ForestClassifier() if stream.classifies else ForestRegressor()
+def _tested(model: Any, stream: streams.Stream, rows: int) -> tuple[float, bool]:
+    """The score by dicts, and whether another model has learned beside this one."""
+    said, is_tried = [], False
     for x, y in zip(stream.rows[:rows], stream.targets, strict=False):
+        said.append(model.predict_one(x))
         model.learn_one(x, y)
-        if model._core.challenger is not None:
-            return True
-    return False
+        is_tried |= model._core.challenger is not None
+    y = np.array(stream.targets[:rows])
+    return (np.mean(np.array(said) == y) if stream.classifies else _r2(np.array(said), y)), is_tried
 
 
 def trials(report: Report, options: argparse.Namespace) -> None:
-    """The sets on which another forest is tried beside the first."""
+    """The sets on which another model is tried beside the first, and what that brings."""
     everything = [*map(streams.stream, (*options.sets, *streams.NUMBERS)), *in_time()]
     report.begin("trials", f"{len(everything)} sets and series, first {options.rows:,} rows")
-    found = [stream.name for stream in everything if _is_tried(stream, options.rows)]
-    report.note(f"another forest is tried on: {', '.join(found) or 'none'}")
+    lines = []
+    for stream in everything:
+        for kind in KINDS[stream.classifies]:
+            score, is_tried = _tested(kind(), stream, options.rows)
+            if is_tried:
+                without, _ = _tested(kind(restarts=False), stream, options.rows)
+                lines.append([stream.name, kind.__name__, f"{score:.4f}", f"{without:.4f}"])
+    report.table(["another one is tried on", "by", "with it", "restarts=False"], lines)
 
 
 def names(report: Report, options: argparse.Namespace) -> None:

@@ -460,7 +460,8 @@ def accuracy(options):
         for merge_rows in options.merge_rows:
             found = {}
             for n in options.workers:
-                with DataParallel(NonGreedyTreeClassifier(), n, merge_rows=merge_rows) as model:
+                tree = NonGreedyTreeClassifier(restarts=False)
+                with DataParallel(tree, n, merge_rows=merge_rows) as model:
                     said = list(model.run(
                         (X[at : at + 1000], y[at : at + 1000]) for at in range(0, len(y), 1000)
                     ))
