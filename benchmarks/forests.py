@@ -510,10 +510,17 @@ def _targets(rows: Rows) -> NDArray[Any]:
     return np.array([y for _, y in rows])
 
 
+def _score(kind: type[Any], said: NDArray[Any], y: NDArray[Any]) -> float:
+    """The accuracy of a classifier, R2 of a regressor."""
+    return float(np.mean(said == y)) if kind in KINDS[True] else _r2(said, y)
+
+
 def _both(kind: type[Any], rows: Rows, which: slice = slice(None)) -> str:
-    """The accuracy on some rows by default, and where nothing begins anew."""
-    hits = [_said(kind(restarts=restarts), rows) == _targets(rows) for restarts in (True, False)]
-    return " ".join(f"{np.mean(hit[which]):.4f}" for hit in hits)
+    """The score on some rows by default, and where nothing begins anew."""
+    return " ".join(
+        f"{_score(kind, _said(kind(restarts=restarts), rows)[which], _targets(rows)[which]):.4f}"
+        for restarts in (True, False)
+    )
 
 
 def changes(report: Report, options: argparse.Namespace) -> None:
@@ -544,30 +551,22 @@ def changes(report: Report, options: argparse.Namespace) -> None:
     report.table(["stream", *(kind.__name__ for kind in kinds)], lines)
     report.begin("changes", "R2 on 32,000 rows of river's FriedmanDrift")
     lines = []
-    for kind, changed in (
+    for name, changed in (
         ("lea", (8_000, 16_000, 24_000)), ("gra", (10_000, 20_000)), ("gsg", (10_000, 20_000)),
     ):
-        drifting = synth.FriedmanDrift(kind, changed, transition_window=1_000, seed=1)
+        drifting = synth.FriedmanDrift(name, changed, transition_window=1_000, seed=1)
         rows = list(drifting.take(32_000))
-        lines.append([kind, *(
-            " ".join(
-                f"{_r2(_said(make(restarts=restarts), rows), _targets(rows)):.4f}"
-                for restarts in (True, False)
-            )
-            for make in KINDS[False]
-        )])
-    report.table(["drift", *(make.__name__ for make in KINDS[False])], lines)
+        lines.append([name, *(_both(kind, rows) for kind in KINDS[False])])
+    report.table(["drift", *(kind.__name__ for kind in KINDS[False])], lines)
 
 
-def _tested(model: Any, stream: streams.Stream, rows: int) -> tuple[float, bool]:
-    """The score by dicts, and whether another model has learned beside this one."""
-    said, is_tried = [], False
-    for x, y in zip(stream.rows[:rows], stream.targets, strict=False):
-        said.append(model.predict_one(x))
+def _is_tried(model: Any, rows: Rows) -> bool:
+    """Whether another model learns beside this one at any time."""
+    for x, y in rows:
         model.learn_one(x, y)
-        is_tried |= model._core.challenger is not None
-    y = np.array(stream.targets[:rows])
-    return (np.mean(np.array(said) == y) if stream.classifies else _r2(np.array(said), y)), is_tried
+        if model._core.challenger is not None:
+            return True
+    return False
 
 
 def trials(report: Report, options: argparse.Namespace) -> None:
@@ -576,12 +575,12 @@ def trials(report: Report, options: argparse.Namespace) -> None:
     report.begin("trials", f"{len(everything)} sets and series, first {options.rows:,} rows")
     lines = []
     for stream in everything:
-        for kind in KINDS[stream.classifies]:
-            score, is_tried = _tested(kind(), stream, options.rows)
-            if is_tried:
-                without, _ = _tested(kind(restarts=False), stream, options.rows)
-                lines.append([stream.name, kind.__name__, f"{score:.4f}", f"{without:.4f}"])
-    report.table(["another one is tried on", "by", "with it", "restarts=False"], lines)
+        rows = list(zip(stream.rows[:options.rows], stream.targets, strict=False))
+        lines += [
+            [stream.name, kind.__name__, _both(kind, rows)]
+            for kind in KINDS[stream.classifies] if _is_tried(kind(), rows)
+        ]
+    report.table(["another one is tried on", "by", "by default, with restarts=False"], lines)
 
 
 def names(report: Report, options: argparse.Namespace) -> None:

@@ -181,7 +181,8 @@ def _merged(states: list[State], base: State) -> State:
     shares = rows / rows.sum() if rows.sum() else np.full(len(states), 1 / len(states))
     features, columns = _union([base["features"], *(state["features"] for state in states)])
     merged: State = {
-        "course": _merged_course(states, shares),
+        # how the one has erred that has learned most
+        "course": states[int(np.argmax(rows))]["course"],
         "features": features,
         "scaler": {
             "columns": _merged_columns(states, base, columns, len(features), rows),
@@ -201,18 +202,6 @@ def _merged(states: list[State], base: State) -> State:
         merged |= _merged_targets(states, base, shares)
     merged["tree"] = _merged_tree(states, base, shares, columns[1:], outputs)
     return merged
-
-
-def _merged_course(states: list[State], shares: Array) -> State:
-    """How they have erred in the mean: one that has begun anew knows nothing of the start."""
-    courses = [state["course"] for state in states]
-    return {
-        "n": max(course["n"] for course in courses),
-        **{
-            name: _mean(shares, [course[name] for course in courses])
-            for name in ("rows", "sum", "first", "late", "capped")
-        },
-    }
 
 
 def _merged_waiting(

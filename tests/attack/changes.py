@@ -7,37 +7,20 @@ import pickle
 import random
 import warnings
 
+from support.estimators import ESTIMATORS, TREES
 from support.restarts import rows_of, small
 
 from attack.checks import Broken, check_state
-from streamtree import (
-    ExtraTreeClassifier,
-    ExtraTreeRegressor,
-    ForestClassifier,
-    ForestRegressor,
-    LOMTreeClassifier,
-    ModelTreeClassifier,
-    NonGreedyTreeClassifier,
-    NonGreedyTreeRegressor,
-    SelfTerminatingTreeClassifier,
-    SelfTerminatingTreeRegressor,
-    SoftTreeClassifier,
-    SoftTreeRegressor,
-)
+from streamtree import NonGreedyTreeMultiTargetRegressor
 from streamtree.base import StreamClassifier
 
 WEIGHTS = [0.0, 1e-300, 0.5, 1.0, 3.0, 1e100]
 BOUNDS = [700_000, 1_500_000, 2**24, None]
-FORESTS = (ForestClassifier, ForestRegressor)
-KINDS = (
-    *FORESTS, ExtraTreeClassifier, ExtraTreeRegressor, LOMTreeClassifier, ModelTreeClassifier,
-    NonGreedyTreeClassifier, NonGreedyTreeRegressor, SelfTerminatingTreeClassifier,
-    SelfTerminatingTreeRegressor, SoftTreeClassifier, SoftTreeRegressor,
-)
+KINDS = [kind for kind in ESTIMATORS if kind is not NonGreedyTreeMultiTargetRegressor]
 
 
 def new_model(rng, estimator, bound):
-    if estimator not in FORESTS:
+    if estimator in TREES:
         return estimator(max_bytes=bound)
     members = rng.choice([
         ("extra", "soft", "neighbors", "contexts"), ("extra", "soft", small(estimator)), None,
@@ -77,7 +60,7 @@ def attack_one(rng, estimator):
     one = new_model(rng, estimator, bound)
     one.learn_many(*part_of(rng, estimator, 0, 2200))
     other = pickle.loads(pickle.dumps(one))
-    if estimator in FORESTS:
+    if estimator not in TREES:
         one.n_jobs = rng.choice([1, 2, 3])
     n_amid = 0
     for i in range(60):

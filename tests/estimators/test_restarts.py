@@ -299,7 +299,7 @@ def test_errors_of_several_targets_count_in_the_units_of_their_scales():
 def test_a_tree_of_many_labels_is_not_followed():
     """To ask for the shares of all of them would take longer than to learn the row."""
     model = LOMTreeClassifier()
-    X, y = joined(*[rows_of(ForestClassifier, 300, 0)])
+    X, y = rows_of(ForestClassifier, 300, 0)
     model.learn_many(X, y)
     assert model.snapshot()["course"]["n"] > 290
     for label in range(10, 10 + 256):
