@@ -24,26 +24,6 @@ typedef float streamtree_eight __attribute__((vector_size(32), aligned(4), may_a
 #define STREAMTREE_INLINE static inline
 #endif
 
-/* The logarithms of n numbers from 1 to 1e38: the exponent, and a series around 1 for the rest. */
-STREAMTREE_CLONES void streamtree_logs(float *values, int n)
-{
-    for (int i = 0; i < n; i++) {
-        int32_t bits, whole;
-        float rest, s, t, log_rest;
-        memcpy(&bits, &values[i], sizeof bits);
-        /* so that the rest is between the roots of 1/2 and 2 */
-        whole = (bits - 0x3f3504f3) >> 23;
-        bits -= whole << 23;
-        memcpy(&rest, &bits, sizeof rest);
-        /* log x = 2 artanh((x - 1) / (x + 1)) */
-        s = (rest - 1.0f) / (rest + 1.0f);
-        t = s * s;
-        log_rest = 2.0f * s * (1.0f + t * (0.33333334f + t * (0.2f + t * (0.14285715f
-                   + t * 0.11111111f))));
-        values[i] = (float) whole * 0.69314718f + log_rest;
-    }
-}
-
 /* exp of a number that is not positive, and 0 below exp(-60): nothing that is computed with it
    becomes denormal, which is slow. */
 STREAMTREE_INLINE float streamtree_expf(float x)
@@ -75,6 +55,13 @@ STREAMTREE_INLINE float streamtree_logf(float x)
     s *= 2.0f + square * (0.66666667f + square * (0.4f + square * (0.28571429f
          + square * 0.22222222f)));
     return (float) exponent * 0.693147181f + s;
+}
+
+/* The logarithms of n numbers. */
+STREAMTREE_CLONES void streamtree_logs(float *values, int n)
+{
+    for (int i = 0; i < n; i++)
+        values[i] = streamtree_logf(values[i]);
 }
 
 #if defined(STREAMTREE_VECTORS)

@@ -17,6 +17,7 @@ cdef class Explanation:
     cdef int describe(self, const Row* blank, Scratch* scratch, object owner) except -1
     cdef int add_bias(self, double amount) except -1
     cdef int add(self, double bias, dict columns, double weight) except -1
+    cdef int _add_part(self, int32_t column, double part) except -1
     cdef double total(self)
     cdef int spread(self, object columns, object parts, double difference) except -1
 

@@ -47,7 +47,11 @@ cdef class Explanation:
         self.add_bias(weight * bias)
         weight *= self.weight
         for column, amount in columns.items():
-            self.columns[column] = self.columns.get(column, 0.0) + weight * amount
+            self._add_part(column, weight * amount)
+        return 0
+
+    cdef int _add_part(self, int32_t column, double part) except -1:
+        self.columns[column] = self.columns.get(column, 0.0) + part
         return 0
 
     cdef double total(self):
@@ -61,12 +65,14 @@ cdef class Explanation:
         """
         if difference == 0.0:
             return 0
+        if len(parts) == 1 and abs(parts[0]) > 0.0:
+            return self._add_part(columns[0], self.weight * difference)
         parts = within_range(parts)
         if not parts.any():
             return self.add_bias(difference)
         parts = self.weight * closed(parts, difference)
         for column, part in zip(columns.tolist(), parts.tolist()):
-            self.columns[column] = self.columns.get(column, 0.0) + part
+            self._add_part(column, part)
         return 0
 
 
