@@ -33,6 +33,9 @@ from streamtree._core.ensembles.checks import (
 )
 
 
+# A pool follows changes by how much members count: it is taken to be outdated later than a tree.
+cdef double PATIENCE = 2.0
+
 cdef enum:
     # rows before memory is shared out anew for the first time
     FIRST_SHARING = 256
@@ -106,6 +109,7 @@ cdef class _Pool(Ensemble):
         for m in range(self.n_members):
             self.says[m] = weights[m]
         self.is_judged = True
+        self.patience = PATIENCE
         self.shares_now = self.first_shares()
         self.next_sharing = FIRST_SHARING
 

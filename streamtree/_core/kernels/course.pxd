@@ -15,8 +15,8 @@ cdef enum:
     FIRST_ROWS = 1000
     COURSE_ROWS = 64
     SETTLED_ROWS = 2000
-    # it may be where it errs so many times as much as in the mean
-    WORSE = 2
+    # one that errs more than a guess may be where this is so many quarters of its mean loss
+    GUESS_QUARTERS = 5
     # a loss of less than one part of so many nats is none
     NAT_PARTS = 5
 
@@ -48,26 +48,33 @@ cdef inline void course_add(Course* course, double loss, double capped,
     course.capped += part * (capped - course.capped)
 
 
-cdef inline bint is_worse(const Course* course, double least) noexcept nogil:
-    """Whether it is time to look, and the tree errs more than when it had just begun, and far more
-    than in the mean: one that begins now may soon err less. A loss below `least` is none.
-    """
-    return (
-        course.n % COURSE_ROWS == 0 and course.rows >= SETTLED_ROWS
-        and course.late > max(course.first, WORSE * course.sum / course.rows, least)
-    )
+cdef inline bint is_time_to_look(const Course* course) noexcept nogil:
+    return course.n % COURSE_ROWS == 0 and course.rows >= SETTLED_ROWS
 
 
 cdef inline bint is_worse_with_share(Course* course, double share, int32_t n_labels,
-                                     double weight) noexcept nogil:
-    """Count a row to whose label this share was given; see whether the tree may be outdated."""
+                                     double weight, double patience) noexcept nogil:
+    """Count a row to whose label this share was given; see whether the tree may be outdated.
+
+    It may be where it errs more than when it had just begun, and so many times as much as in the
+    mean, or more than a guess: one that begins now may soon err less.
+    """
     # shares are sums: rounding may make one more than all
-    cdef double loss = -log(min(max(share, 1.0 / LEAST_PARTS), 1.0))
+    cdef double loss = -log(min(max(share, 1.0 / LEAST_PARTS), 1.0)), mean
     course_add(course, loss, loss if share * n_labels >= 1.0 else log(n_labels), weight)
-    return is_worse(course, 1.0 / NAT_PARTS)
+    if not is_time_to_look(course):
+        return False
+    mean = course.sum / course.rows
+    return course.late > max(
+        course.first, 1.0 / NAT_PARTS,
+        min(patience * mean, max(log(n_labels), 0.25 * GUESS_QUARTERS * mean)),
+    )
 
 
-cdef inline bint is_worse_with_error(Course* course, double error, double weight) noexcept nogil:
+cdef inline bint is_worse_with_error(Course* course, double error, double weight,
+                                     double patience) noexcept nogil:
     """The same of a number that was predicted with this error, 0 or more."""
     course_add(course, error, error, weight)
-    return is_worse(course, 0.0)
+    return is_time_to_look(course) and course.late > max(
+        course.first, patience * course.sum / course.rows
+    )

@@ -24,6 +24,7 @@ cdef class Tree:
     cdef bint rests                 # it is not to learn for some rows, see `rest`
     cdef Course course              # how it has erred, of the tree that a learner has
     cdef bint is_outdated           # a new tree may soon err less
+    cdef double patience            # where it errs less than so many times its mean it is not
     cdef readonly bint has_leaf_models      # what a leaf says may depend on the row
     cdef TreeLinks frame            # of the nodes, for explanations
 

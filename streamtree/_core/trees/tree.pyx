@@ -26,6 +26,9 @@ from streamtree._core.store.checks import check_finite, require
 # rounding adds little, even where weights are near the end of the number range.
 BEYOND_TARGETS = 1e101
 
+# A tree that errs so many times as much as in the mean may be outdated.
+cdef double PATIENCE = 1.5
+
 cdef enum:
     # bytes for each label that is learned when it comes first; and a few such labels in any case
     BYTES_AT_ONCE = 131072
@@ -42,6 +45,7 @@ cdef class Tree:
 
     def __cinit__(self, *args, **kwargs):
         self.views = PLAIN
+        self.patience = PATIENCE
 
     def configure(self, **settings):
         """Set what may change while the tree learns."""
@@ -121,7 +125,8 @@ cdef class Tree:
         cdef double error, total = 0.0
         if example.label >= 0:
             self.is_outdated = is_worse_with_share(
-                &self.course, said[example.label], self.context.n_labels, example.weight
+                &self.course, said[example.label], self.context.n_labels, example.weight,
+                self.patience,
             )
             return
         for i in range(n):
@@ -129,7 +134,9 @@ cdef class Tree:
             if n > 1 and self.context.target_scales != NULL:
                 error *= self.context.target_scales[i].factor
             total += error
-        self.is_outdated = is_worse_with_error(&self.course, total, example.weight)
+        self.is_outdated = is_worse_with_error(
+            &self.course, total, example.weight, self.patience
+        )
 
     cdef void judge(self, const Example* example, Scratch* scratch) noexcept nogil:
         """Learn from what `predict` said last with this scratch, not from the row."""
