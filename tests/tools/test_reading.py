@@ -122,6 +122,19 @@ def test_commas_are_points_between_semicolons(tmp_path):
     assert_rows(rows_of(tmp_path / "data.csv"), expected)
 
 
+def test_commas_are_points_in_a_target_between_semicolons(tmp_path, monkeypatch):
+    path = tmp_path / "data.csv"
+    path.write_text("a;y\n1;3,5\n2;-1\n3;0,25\n")
+    for size in (1, 10**6):
+        monkeypatch.setattr(reading, "BLOCK_BYTES", size)
+        assert labels_of(path) == labels_of(path, "regression") == [3.5, -1.0, 0.25]
+        assert labels_of(path, "classification", float) == [3.5, -1.0, 0.25]
+        # what a label is called is up to the file
+        assert labels_of(path, "classification", str) == ["3,5", "-1", "0,25"]
+    (first,) = Reader(str(path), Reading(targets=["y"]))
+    assert list(Target("y").read(first[1:], "file")) == [-1.0, 0.25]
+
+
 @pytest.mark.parametrize("size", [1, 7, 40])
 def test_the_cut_into_chunks_changes_no_row(tmp_path, monkeypatch, size):
     path = tmp_path / "data.csv"
@@ -160,6 +173,9 @@ def test_a_line_of_delimiters_is_a_row(tmp_path):
             assert_rows(rows, [{}, {"a": 1.0, "b": "x"}])
         else:
             assert_rows(rows, [{"column 1": 1.0, "column 2": "x"}])
+    # the last line may have no end
+    path.write_text("a\tb\n1\tx\n\t")
+    assert_rows(rows_of(path), [{"a": 1.0, "b": "x"}, {}])
 
 
 def head_of(path, **how):
@@ -208,6 +224,17 @@ def test_json_lines(tmp_path):
     found = rows_of(tmp_path / "data.jsonl", drop={"when"}, nominal={"a"})
     assert [row.get("a") for row in found] == ["1", "-2500", None, "4"]
     assert not any("when.days" in row for row in found)
+
+
+def test_a_label_of_json_lines_is_read_as_in_a_csv(tmp_path):
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"a": 1, "y": " u "}\n{"a": 2, "y": "u"}\n{"a": 3, "y": "?"}\n')
+    assert labels_of(path) == ["u", "u", "?"]
+    with pytest.raises(DataError, match="row 3: the target 'y' is empty"):
+        labels_of(path, missing=frozenset("?"))
+    path.write_text('{"a": 1, "y": "u"}\n{"a": 2, "y": " "}\n')
+    with pytest.raises(DataError, match="row 2: the target 'y' is empty"):
+        labels_of(path)
 
 
 def test_parquet(tmp_path, piped):
