@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -257,6 +258,10 @@ def test_train_predict_inspect(data):
     assert found["tree"] == model.to_dict()
     call("inspect", "m.st", "--draw", "tree.dot")
     assert Path("tree.dot").read_text() == model.draw().source
+    for argv in (["inspect", "m.st", "--draw", "tree"],
+                 ["evaluate", "data.csv", "--target", "label", "--plot", "tree"]):
+        assert call(*argv)[1].endswith(" is in tree.png\n")
+        Path("tree.png").unlink()
 
 
 def test_labels_that_are_dates_are_text():
@@ -266,6 +271,16 @@ def test_labels_that_are_dates_are_text():
     call("train", "data.parquet", "--target", "day", "-o", "model.st")
     out, _ = call("predict", "model.st", "data.parquet")
     assert out.split() == ["prediction", *days]
+
+
+def test_predictions_that_json_has_no_type_for_are_text():
+    model = ModelTreeClassifier()
+    for i in range(40):
+        model.learn_one({"a": float(i % 2)}, date(2025, 1, 1 + i % 2))
+    model.save("model.st")
+    Path("data.jsonl").write_text('{"a": 1.0}\n')
+    out, _ = call("predict", "model.st", "data.jsonl", "--json")
+    assert json.loads(out) == {"prediction": "2025-01-02"}
 
 
 def test_every_label_has_a_name_of_its_own():
@@ -684,6 +699,8 @@ def test_bad_data_leave_the_file_as_it_was(data):
         (["evaluate", "data.csv", "--target", "lable"], 1, "did you mean 'label'?"),
         (["evaluate", "data.csv", "--target", "label", "--model", "modl"], 2, "did you mean"),
         (["evaluate", "data.csv", "--target", "label", "--model", "tree"], 2, "may be"),
+        (["evaluate", "data.csv", "--target", "label", "--model", "soft", "--model", "Soft-Tree"],
+         2, "SoftTreeClassifier is named twice"),
         (["evaluate", "data.csv", "--target", "label", "--model", "tree.H"], 2, "river has"),
         (["evaluate", "data.csv", "--target", "label", "--set", "sed=1"], 2, "did you mean 'seed'"),
         (["evaluate", "data.csv", "--target", "label", "--set", "seed"], 2, "NAME=VALUE"),
@@ -707,11 +724,14 @@ def test_bad_data_leave_the_file_as_it_was(data):
           "linear_model.LogisticRegression"], 1, "labels 0 and 1"),
         (["train", "data.csv", "--target", "label"], 2, "--output"),
         (["train", "data.csv", "--target", "label", "-o", "no/m.st"], 2, "no folder"),
+        (["train", "data.csv", "--target", "label", "-o", "m.st", "--every", "nan"], 2,
+         "seconds must be at least 0"),
         (["train", "data.csv", "--target", "label", "-o", "m.st", "--model",
           "tree.HoeffdingTreeClassifier"], 2, "cannot be kept"),
         (["predict", "none.st", "data.csv"], 2, "none.st"),
         (["predict", "data.csv", "data.csv"], 1, "is not a model"),
         (["inspect", "data.csv"], 1, "is not a model"),
+        (["inspect", "data.csv", "--draw", "a.svg", "--max-depth", 2**31], 2, "--max-depth"),
     ],
 )
 def test_what_is_wrong_is_said(data, argv, code, expected):
