@@ -34,6 +34,7 @@ from streamtree.batches import (
     Batch,
     indexed_frame,
     label_list,
+    labels_of,
     target_array,
     target_columns,
     weight_array,
@@ -238,6 +239,19 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
             if not hasattr(error, "rows_learned"):
                 error.rows_learned = learned  # type: ignore[attr-defined]
             raise
+
+    @abc.abstractmethod
+    def _as_array(self, said: Any) -> Any:
+        """What the core said of rows, as an array: frames may have no type for it."""
+
+    def _test_array(self, X: Any, y: Any, w: Any = None) -> Any:
+        """As `test_then_learn_many`, an array whatever X came in."""
+        return self._learn_many(X, y, w, "labels", lambda batch, said: self._as_array(said))
+
+    def _predict_array(self, X: Any) -> Any:
+        """As `predict_many`, an array whatever X came in."""
+        batch = self._batch(X, is_asked=True)
+        return self._as_array(self._core.predict_many(batch.rows(), batch.names))
 
     @property
     def lock_timeout(self) -> float:
@@ -562,6 +576,9 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
             return self._learn_many(X, y, w, "shares", self._shares)
         return self._learn_many(X, y, w, "labels", self._labels)
 
+    def _as_array(self, said: Any) -> Any:
+        return labels_of(said, self.labels)
+
     def _labels(self, batch: Batch, said: Any) -> Any:
         return batch.label_output(said, self.labels)
 
@@ -639,6 +656,9 @@ class _NumberModel(StreamModel):
 
     def _predict_numbers(self, batch: Batch) -> Any:
         return self._core.predict_many(batch.rows(), batch.names)
+
+    def _as_array(self, said: Any) -> Any:
+        return said if self._several else said[:, 0]
 
 
 class StreamRegressor(_NumberModel, base.MiniBatchRegressor):

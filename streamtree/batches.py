@@ -26,8 +26,8 @@ from streamtree._core.stream.sources import CodedRows, DenseRows, SparseRows
 from streamtree.inspection import distinct_texts, is_encodable
 
 __all__ = [
-    "Batch", "as_table", "indexed_frame", "label_array", "label_list", "take_rows", "target_array",
-    "target_columns", "weight_array",
+    "Batch", "as_table", "indexed_frame", "label_array", "label_list", "labels_of", "take_rows",
+    "target_array", "target_columns", "weight_array",
 ]
 
 # of cells that a source may have
@@ -436,15 +436,12 @@ class Batch:
 
     def label_output(self, numbers: NDArray[np.int32], labels: list[Any]) -> Any:
         """The labels of class numbers, None for -1: an array, or a series like the frame."""
-        # before any learning, -1 takes the last of a table
-        has_none = (numbers < 0).any()
-        table = label_array([*labels, None] if has_none else labels)
-        predicted = table[numbers]
+        predicted = labels_of(numbers, labels)
         if self._frame is None:
             return predicted
         is_pandas_like = self._frame.implementation.is_pandas_like()
         # pandas would make NaN of None, and floats of the labels beside it
-        if _is_of_one_type(labels) and not (has_none and is_pandas_like):
+        if _is_of_one_type(labels) and not (is_pandas_like and (numbers < 0).any()):
             return self._series(predicted.tolist(), labels[:1])
         if is_pandas_like:
             return self._series(predicted.tolist(), of_objects=True)
@@ -555,6 +552,12 @@ def label_array(labels: list[Any]) -> NDArray[Any]:
     return table
 
 
+def labels_of(numbers: NDArray[np.int32], labels: list[Any]) -> NDArray[Any]:
+    """The labels of class numbers, None for -1."""
+    # which takes the last of the table
+    return label_array([*labels, None] if (numbers < 0).any() else labels)[numbers]
+
+
 def as_table(X: Any) -> Any:
     """A record batch of pyarrow as a table; all else as it is."""
     if type(X).__name__ != "RecordBatch":
@@ -572,7 +575,7 @@ def take_rows(X: Any, rows: Any) -> Any:
         return X.tocsr()[rows]
     import narwhals.stable.v2 as nw
 
-    return nw.from_native(X, eager_only=True)[rows].to_native()
+    return nw.from_native(as_table(X), eager_only=True)[rows].to_native()
 
 
 def indexed_frame(records: list[dict[str, Any]], index: str) -> Any:

@@ -425,6 +425,8 @@ class Trial:
             elif self.with_loss:
                 table = model.test_then_learn_many(X, y, proba=True).to_numpy()
                 said, shares = _most_likely(table, model.labels, y)
+            elif isinstance(self.score, ClassScore):
+                said, shares = model._test_array(X, y).tolist(), None
             else:
                 said, shares = model.test_then_learn_many(X, y), None
         except (TypeError, ValueError) as error:
@@ -436,7 +438,7 @@ class Trial:
         if isinstance(self.score, TargetsScore):
             self.score.update(y.to_numpy(), _table(said, y.columns))
             return
-        self.score.update(y, said if isinstance(said, list) else said.to_list())
+        self.score.update(y, said)
         if shares is not None:
             self.score.update_loss(shares)
 

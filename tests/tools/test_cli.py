@@ -177,6 +177,13 @@ def test_with_log_loss_the_answers_are_the_same(data, estimator):
     assert 0.0 < with_loss["log_loss"] < 1.0
 
 
+def test_labels_beyond_64_bits_are_scored():
+    labels = pl.Series([7, 2**63 + 5] * 100, dtype=pl.UInt64)
+    pl.DataFrame({"a": [0.0, 1.0] * 100, "y": labels}).write_parquet("data.parquet")
+    for argv in ([], ["--log-loss"]):
+        assert scores("data.parquet", "--target", "y", *argv)[0]["accuracy"] > 0.9
+
+
 def test_a_label_that_waits_has_probability_0():
     labels = pl.DataFrame({"a": [0.5] * 10, "y": [f"label {i}" for i in range(10)]})
     labels.write_csv("data.csv")
