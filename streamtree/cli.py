@@ -415,9 +415,13 @@ class Trial:
     def step(self, chunk: Chunk, y: Any, source: str) -> None:
         """Predict every row just before it is learned."""
         model, X = self.model, chunk.X
-        rows = None
-        if isinstance(X, list) or not isinstance(model, StreamModel):
-            rows = chunk.dicts()
+        rows = X if isinstance(X, list) else None
+        if not isinstance(model, StreamModel):
+            # most of river's take what is missing for what is not there
+            rows = [
+                {name: value for name, value in row.items() if value is not None and value == value}
+                for row in chunk.dicts()
+            ]
         start = time.perf_counter()
         try:
             if rows is not None:

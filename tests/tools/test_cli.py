@@ -127,6 +127,19 @@ def test_numbers_are_scored(data):
     assert found["r2"] > 0.6
 
 
+def test_a_missing_cell_is_not_there_for_a_learner_of_river():
+    cells = [i % 7 if i % 5 else None for i in range(200)]
+    frame = pl.DataFrame({"a": cells, "b": [1.0, float("nan")] * 100, "y": [0, 1] * 100})
+    frame.write_parquet("data.parquet")
+    frame.with_columns(pl.col("b").fill_nan(None)).write_csv("data.csv")
+    Path("data.jsonl").write_text(frame.fill_nan(None).write_ndjson())
+    argv = ["--target", "y", "--model", "naive_bayes.GaussianNB"]
+    found = {
+        scores(f"data.{ending}", *argv)[0]["accuracy"] for ending in ("parquet", "csv", "jsonl")
+    }
+    assert len(found) == 1
+
+
 def test_every_learner_is_found_by_its_name():
     kinds = {"classification": StreamClassifier, "regression": StreamRegressor}
     for task, kind in kinds.items():
