@@ -556,8 +556,11 @@ class Target:
         if series.dtype.is_float():
             series = series.fill_nan(None)
         if series.null_count():
-            row = chunk.start + int(series.is_null().arg_max() or 0) + 1
-            raise DataError(f"{source}, row {row}: the target {self.name!r} is empty")
+            row = int(series.is_null().arg_max() or 0)
+            is_huge = isinstance(y, list) and y[row] is not None
+            what = "a number of more than 128 bits" if is_huge else "empty"
+            row += chunk.start + 1
+            raise DataError(f"{source}, row {row}: the target {self.name!r} is {what}")
         if self.task is None:
             self.task = self._task_of(series[:TELLING_ROWS], chunk, source)
         if self.task == "classification":

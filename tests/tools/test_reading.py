@@ -477,6 +477,8 @@ def test_a_parquet_from_a_damaged_pipe_is_refused(piped):
         (b"a,y\n1,0\n2,b\n", "regression", "row 2: the target 'y' is 'b', not a number"),
         (b"a,y\n1,inf\n", "regression", "row 1: the target 'y' is 'inf'"),
         (b'{"y": "\\udcff"}\n', None, "the target 'y' is no text"),
+        (b'{"y": 1}\n{"y": %d}\n' % 2**130, None,
+         "row 2: the target 'y' is a number of more than 128 bits"),
     ],
 )
 def test_bad_targets_are_refused_with_their_row(tmp_path, data, task, expected):
