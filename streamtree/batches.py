@@ -568,7 +568,7 @@ def as_table(X: Any) -> Any:
 
 
 def take_rows(X: Any, rows: Any) -> Any:
-    """Some rows of what a Batch takes, by a slice or an array of numbers, in the same kind."""
+    """Some rows of what a Batch takes, by a slice without steps or an array of numbers."""
     if isinstance(X, np.ndarray):
         return X[rows]
     if hasattr(X, "tocsr"):

@@ -190,11 +190,12 @@ class DataParallel(Shape, Generic[Model]):
         self._mean = None
         return jobs
 
-    def _rows_of(self, worker: int, n_rows: int) -> slice:
+    def _rows_of(self, worker: int, n_rows: int) -> Any:
         """Which of the next rows a worker learns; none of them lies behind the next merge."""
         n_workers, at = len(self._crew.seats), self.position - self._merged_at
         if not self._is_fixed:
-            return slice((worker - self.position) % n_workers, n_rows, n_workers)
+            # not as a slice: tables of pyarrow take none with steps
+            return np.arange((worker - self.position) % n_workers, n_rows, n_workers)
         ends = [k * self._merge_rows // n_workers - at for k in (worker, worker + 1)]
         return slice(*(min(max(end, 0), n_rows) for end in ends))
 
