@@ -21,6 +21,7 @@ import os
 import re
 import select
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -333,7 +334,7 @@ class Reader:
 
     def _check_names(self, names: Sequence[str]) -> None:
         how = self.how
-        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        twice = next((name for name, times in Counter(names).items() if times > 1), None)
         if twice is not None:
             raise DataError(f"{self.name} has two columns with the name {twice!r}")
         for name in [*how.targets, *how.nominal, *how.dates, *how.drop]:
@@ -370,13 +371,12 @@ class Reader:
         is_csv = pl.lit(separator is not None)
         as_numbers = plain.with_columns(
             pl.when(is_csv).then(pl.all().cast(pl.Float64, strict=False))
-        )
+        ).to_dict()
         cells: dict[str, Any] = {}
         mixed: dict[str, Any] = {}
-        for name in features.columns:
-            column = features.get_column(name)
-            if name in as_numbers.columns:
-                numbers = as_numbers.get_column(name)
+        for name, column in features.to_dict().items():
+            if name in as_numbers:
+                numbers = as_numbers[name]
                 if numbers.null_count() == column.null_count():
                     cells[name] = numbers
                 else:

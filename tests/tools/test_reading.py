@@ -526,3 +526,11 @@ def test_a_long_text_stands_beside_a_missing_cell(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(DataError, match=r"cannot read .*none.csv: No such file"):
         rows_of(tmp_path / "none.csv")
+
+
+def test_many_columns_are_read_in_time(tmp_path):
+    names, row = [f"c{i}" for i in range(8000)], ",".join(["1"] * 8000)
+    (tmp_path / "data.csv").write_text(f"{','.join(names)}\n{row}\n")
+    start = time.process_time()
+    assert rows_of(tmp_path / "data.csv") == [dict.fromkeys(names, 1.0)]
+    assert time.process_time() - start < 3.0
