@@ -282,11 +282,11 @@ class Reader:
             if not names:
                 end = _end_of_line(block, True, first=True)
                 header = block[:end].decode().strip("\r\n")
-                separator = separator or max(SEPARATORS, key=header.count)
+                separator = separator or _separator_of(header)
                 names = next(csv.reader([header], delimiter=separator), [])
                 names = [name.strip() or f"column {i}" for i, name in enumerate(names, 1)]
                 block, line, n_lines = block[end:], line + 1, n_lines - 1
-            separator = separator or max(SEPARATORS, key=block.partition(b"\n")[0].decode().count)
+            separator = separator or _separator_of(block.partition(b"\n")[0].decode())
             self._check_names(names)
             frame = self._text_frame(block, names, separator, line)
             if frame is not None:
@@ -823,6 +823,11 @@ def _whole_lines(
     # tabs may be a row
     if last.strip(b" \r\n"):
         yield last + b"\n"
+
+
+def _separator_of(line: str) -> str:
+    """What a line has most of, outside of quotes."""
+    return max(SEPARATORS, key=re.sub('"[^"]*"', "", line).count)
 
 
 def _find_bad_row(

@@ -116,6 +116,14 @@ def test_a_csv_of_another_delimiter(tmp_path, separator):
     assert_rows(rows_of(path, targets=["y"], delimiter=separator), ROWS)
 
 
+def test_what_is_in_quotes_is_no_delimiter(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text('"a, in m";"b, in s"\n1;"x,y,z"\n')
+    assert_rows(rows_of(path), [{"a, in m": 1.0, "b, in s": "x,y,z"}])
+    path.write_text('"x,y,z";1\n')
+    assert_rows(rows_of(path, header=["a", "b"]), [{"a": "x,y,z", "b": 1.0}])
+
+
 def test_commas_are_points_between_semicolons(tmp_path):
     (tmp_path / "data.csv").write_text("a;b\n3,5;x\n-1;1,2,3\n")
     expected = [{"a": 3.5, "b": "x"}, {"a": -1.0, "b": "1,2,3"}]
