@@ -140,6 +140,9 @@ class Batch:
 
     """
 
+    # what columns are called in errors
+    _what = "feature"
+
     def __init__(self, X: Any, nominal: frozenset[Any] = frozenset()) -> None:
         self._nominal = nominal
         self._frame: Any = None
@@ -326,7 +329,7 @@ class Batch:
         if infinite.any():
             flat = int(infinite.argmax())
             raise ValueError(
-                f"feature {name_of(flat)!r}: the value {values.flat[flat]} is infinite"
+                f"{self._what} {name_of(flat)!r}: the value {values.flat[flat]} is infinite"
             )
 
     def rows(self) -> Any:
@@ -488,6 +491,12 @@ class Batch:
         ).to_native()
 
 
+class _Targets(Batch):
+    """The columns of several targets."""
+
+    _what = "target"
+
+
 class _Codes(dict[Any, int]):
     """The categories of a column, numbered from 1 as they come; what is none is 0.
 
@@ -634,7 +643,11 @@ def target_columns(y: Any, n_rows: int) -> tuple[NDArray[np.float64], list[Any]]
         raise TypeError(f"{shape}, got {type(y).__name__}")
     if len(y.shape) != 2:
         raise ValueError(f"y must have two dimensions, got {len(y.shape)}")
-    targets = Batch(y)
+    if isinstance(y, np.ndarray):
+        y = _numbers(y, "y")
+        if y.dtype.kind not in "biuf":
+            raise TypeError(f"{shape}, got dtype {y.dtype}")
+    targets = _Targets(y)
     if not isinstance(targets.source, DenseRows):
         raise TypeError(shape)
     if targets.n_rows != n_rows:
