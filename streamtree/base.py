@@ -250,8 +250,12 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
 
     def _predict_array(self, X: Any) -> Any:
         """As `predict_many`, an array whatever X came in."""
+        return self._as_array(self._core_said(X)[1])
+
+    def _core_said(self, X: Any) -> tuple[Batch, Any]:
+        """A batch to predict, and what the core says of its rows."""
         batch = self._batch(X, is_asked=True)
-        return self._as_array(self._core.predict_many(batch.rows(), batch.names))
+        return batch, self._core.predict_many(batch.rows(), batch.names)
 
     @property
     def lock_timeout(self) -> float:
@@ -603,8 +607,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         An array of n_rows labels, or a series of the same kind and index as a frame.
 
         """
-        batch = self._batch(X, is_asked=True)
-        return self._labels(batch, self._core.predict_many(batch.rows(), batch.names))
+        return self._labels(*self._core_said(X))
 
     def predict_proba_many(self, X: Any) -> Any:
         """The probability of every label learned so far, for every row.
@@ -653,9 +656,6 @@ class _NumberModel(StreamModel):
     @abc.abstractmethod
     def _targets_of(self, y: Any, n_rows: int) -> tuple[Any, list[Any] | None]:
         """The numbers of a batch, shape (n_rows, n_targets), and the names of several targets."""
-
-    def _predict_numbers(self, batch: Batch) -> Any:
-        return self._core.predict_many(batch.rows(), batch.names)
 
     def _as_array(self, said: Any) -> Any:
         return said if self._several else said[:, 0]
@@ -789,8 +789,8 @@ class StreamRegressor(_NumberModel, base.MiniBatchRegressor):
         A float64 array of shape (n_rows,), or a series of the same kind and index as a frame.
 
         """
-        batch = self._batch(X, is_asked=True)
-        return batch.number_output(self._predict_numbers(batch)[:, 0])
+        batch, said = self._core_said(X)
+        return batch.number_output(said[:, 0])
 
 
 class StreamMultiTargetRegressor(_NumberModel, base.MultiTargetRegressor):
@@ -886,8 +886,8 @@ class StreamMultiTargetRegressor(_NumberModel, base.MultiTargetRegressor):
         frame of the same kind and index as X with a column per target.
 
         """
-        batch = self._batch(X, is_asked=True)
-        return batch.table_output(self._predict_numbers(batch), self.targets)
+        batch, said = self._core_said(X)
+        return batch.table_output(said, self.targets)
 
 
 class StreamTree(StreamModel):
