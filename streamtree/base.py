@@ -34,6 +34,7 @@ from streamtree.batches import (
     Batch,
     indexed_frame,
     label_list,
+    labels_of,
     target_array,
     target_columns,
     weight_array,
@@ -238,6 +239,23 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
             if not hasattr(error, "rows_learned"):
                 error.rows_learned = learned  # type: ignore[attr-defined]
             raise
+
+    @abc.abstractmethod
+    def _as_array(self, said: Any) -> Any:
+        """What the core said of rows, as an array: frames may have no type for it."""
+
+    def _test_array(self, X: Any, y: Any, w: Any = None) -> Any:
+        """As `test_then_learn_many`, an array whatever X came in."""
+        return self._learn_many(X, y, w, "labels", lambda batch, said: self._as_array(said))
+
+    def _predict_array(self, X: Any) -> Any:
+        """As `predict_many`, an array whatever X came in."""
+        return self._as_array(self._core_said(X)[1])
+
+    def _core_said(self, X: Any) -> tuple[Batch, Any]:
+        """A batch to predict, and what the core says of its rows."""
+        batch = self._batch(X, is_asked=True)
+        return batch, self._core.predict_many(batch.rows(), batch.names)
 
     @property
     def lock_timeout(self) -> float:
@@ -562,6 +580,9 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
             return self._learn_many(X, y, w, "shares", self._shares)
         return self._learn_many(X, y, w, "labels", self._labels)
 
+    def _as_array(self, said: Any) -> Any:
+        return labels_of(said, self.labels)
+
     def _labels(self, batch: Batch, said: Any) -> Any:
         return batch.label_output(said, self.labels)
 
@@ -586,8 +607,7 @@ class StreamClassifier(StreamModel, base.MiniBatchClassifier):
         An array of n_rows labels, or a series of the same kind and index as a frame.
 
         """
-        batch = self._batch(X, is_asked=True)
-        return self._labels(batch, self._core.predict_many(batch.rows(), batch.names))
+        return self._labels(*self._core_said(X))
 
     def predict_proba_many(self, X: Any) -> Any:
         """The probability of every label learned so far, for every row.
@@ -637,8 +657,8 @@ class _NumberModel(StreamModel):
     def _targets_of(self, y: Any, n_rows: int) -> tuple[Any, list[Any] | None]:
         """The numbers of a batch, shape (n_rows, n_targets), and the names of several targets."""
 
-    def _predict_numbers(self, batch: Batch) -> Any:
-        return self._core.predict_many(batch.rows(), batch.names)
+    def _as_array(self, said: Any) -> Any:
+        return said if self._several else said[:, 0]
 
 
 class StreamRegressor(_NumberModel, base.MiniBatchRegressor):
@@ -769,8 +789,8 @@ class StreamRegressor(_NumberModel, base.MiniBatchRegressor):
         A float64 array of shape (n_rows,), or a series of the same kind and index as a frame.
 
         """
-        batch = self._batch(X, is_asked=True)
-        return batch.number_output(self._predict_numbers(batch)[:, 0])
+        batch, said = self._core_said(X)
+        return batch.number_output(said[:, 0])
 
 
 class StreamMultiTargetRegressor(_NumberModel, base.MultiTargetRegressor):
@@ -866,8 +886,8 @@ class StreamMultiTargetRegressor(_NumberModel, base.MultiTargetRegressor):
         frame of the same kind and index as X with a column per target.
 
         """
-        batch = self._batch(X, is_asked=True)
-        return batch.table_output(self._predict_numbers(batch), self.targets)
+        batch, said = self._core_said(X)
+        return batch.table_output(said, self.targets)
 
 
 class StreamTree(StreamModel):

@@ -26,8 +26,8 @@ from streamtree._core.stream.sources import CodedRows, DenseRows, SparseRows
 from streamtree.inspection import distinct_texts, is_encodable
 
 __all__ = [
-    "Batch", "as_table", "indexed_frame", "label_array", "label_list", "take_rows", "target_array",
-    "target_columns", "weight_array",
+    "Batch", "as_table", "indexed_frame", "label_array", "label_list", "labels_of", "take_rows",
+    "target_array", "target_columns", "weight_array",
 ]
 
 # of cells that a source may have
@@ -139,6 +139,9 @@ class Batch:
         The columns of the source: features, and their categories.
 
     """
+
+    # what columns are called in errors
+    _what = "feature"
 
     def __init__(self, X: Any, nominal: frozenset[Any] = frozenset()) -> None:
         self._nominal = nominal
@@ -326,7 +329,7 @@ class Batch:
         if infinite.any():
             flat = int(infinite.argmax())
             raise ValueError(
-                f"feature {name_of(flat)!r}: the value {values.flat[flat]} is infinite"
+                f"{self._what} {name_of(flat)!r}: the value {values.flat[flat]} is infinite"
             )
 
     def rows(self) -> Any:
@@ -436,15 +439,12 @@ class Batch:
 
     def label_output(self, numbers: NDArray[np.int32], labels: list[Any]) -> Any:
         """The labels of class numbers, None for -1: an array, or a series like the frame."""
-        # before any learning, -1 takes the last of a table
-        has_none = (numbers < 0).any()
-        table = label_array([*labels, None] if has_none else labels)
-        predicted = table[numbers]
+        predicted = labels_of(numbers, labels)
         if self._frame is None:
             return predicted
         is_pandas_like = self._frame.implementation.is_pandas_like()
         # pandas would make NaN of None, and floats of the labels beside it
-        if _is_of_one_type(labels) and not (has_none and is_pandas_like):
+        if _is_of_one_type(labels) and not (is_pandas_like and (numbers < 0).any()):
             return self._series(predicted.tolist(), labels[:1])
         if is_pandas_like:
             return self._series(predicted.tolist(), of_objects=True)
@@ -489,6 +489,12 @@ class Batch:
             {name: values[:, i] for i, name in enumerate(distinct_texts(names))},
             backend=self._frame.implementation,
         ).to_native()
+
+
+class _Targets(Batch):
+    """The columns of several targets."""
+
+    _what = "target"
 
 
 class _Codes(dict[Any, int]):
@@ -555,6 +561,12 @@ def label_array(labels: list[Any]) -> NDArray[Any]:
     return table
 
 
+def labels_of(numbers: NDArray[np.int32], labels: list[Any]) -> NDArray[Any]:
+    """The labels of class numbers, None for -1."""
+    # which takes the last of the table
+    return label_array([*labels, None] if (numbers < 0).any() else labels)[numbers]
+
+
 def as_table(X: Any) -> Any:
     """A record batch of pyarrow as a table; all else as it is."""
     if type(X).__name__ != "RecordBatch":
@@ -565,14 +577,14 @@ def as_table(X: Any) -> Any:
 
 
 def take_rows(X: Any, rows: Any) -> Any:
-    """Some rows of what a Batch takes, by a slice or an array of numbers, in the same kind."""
+    """Some rows of what a Batch takes, by a slice without steps or an array of numbers."""
     if isinstance(X, np.ndarray):
         return X[rows]
     if hasattr(X, "tocsr"):
         return X.tocsr()[rows]
     import narwhals.stable.v2 as nw
 
-    return nw.from_native(X, eager_only=True)[rows].to_native()
+    return nw.from_native(as_table(X), eager_only=True)[rows].to_native()
 
 
 def indexed_frame(records: list[dict[str, Any]], index: str) -> Any:
@@ -631,7 +643,11 @@ def target_columns(y: Any, n_rows: int) -> tuple[NDArray[np.float64], list[Any]]
         raise TypeError(f"{shape}, got {type(y).__name__}")
     if len(y.shape) != 2:
         raise ValueError(f"y must have two dimensions, got {len(y.shape)}")
-    targets = Batch(y)
+    if isinstance(y, np.ndarray):
+        y = _numbers(y, "y")
+        if y.dtype.kind not in "biuf":
+            raise TypeError(f"{shape}, got dtype {y.dtype}")
+    targets = _Targets(y)
     if not isinstance(targets.source, DenseRows):
         raise TypeError(shape)
     if targets.n_rows != n_rows:

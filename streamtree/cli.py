@@ -41,7 +41,7 @@ from streamtree.base import (
     public_estimators,
 )
 from streamtree.checkpoint import Checkpoint
-from streamtree.drawing import save_figure
+from streamtree.drawing import save_figure, with_ending
 from streamtree.inspection import distinct_texts
 from streamtree.reading import (
     HEAD_ROWS,
@@ -165,6 +165,10 @@ def _delimiter(ctx: click.Context, option: click.Parameter, given: str | None) -
     if given is not None and (len(given.encode()) != 1 or given in '"\r\n'):
         raise click.BadParameter("must be one character, or 'tab'", ctx, option)
     return given
+
+
+def _picture(ctx: click.Context, option: click.Parameter, given: str | None) -> str | None:
+    return given and with_ending(given)
 
 
 READING: list[Callable[[Any], Any]] = [
@@ -376,6 +380,8 @@ def make_models(
         with _usage_errors(kind.__name__):
             model = kind(**values)
         name = kind.__name__ if issubclass(kind, StreamModel) else f"river {kind.__name__}"
+        if name in models:
+            raise click.UsageError(f"--model: {name} is named twice")
         models[name] = model
     return models
 
@@ -409,9 +415,13 @@ class Trial:
     def step(self, chunk: Chunk, y: Any, source: str) -> None:
         """Predict every row just before it is learned."""
         model, X = self.model, chunk.X
-        rows = None
-        if isinstance(X, list) or not isinstance(model, StreamModel):
-            rows = chunk.dicts()
+        rows = X if isinstance(X, list) else None
+        if not isinstance(model, StreamModel):
+            # most of river's take what is missing for what is not there
+            rows = [
+                {name: value for name, value in row.items() if value is not None and value == value}
+                for row in chunk.dicts()
+            ]
         start = time.perf_counter()
         try:
             if rows is not None:
@@ -419,6 +429,8 @@ class Trial:
             elif self.with_loss:
                 table = model.test_then_learn_many(X, y, proba=True).to_numpy()
                 said, shares = _most_likely(table, model.labels, y)
+            elif isinstance(self.score, ClassScore):
+                said, shares = model._test_array(X, y).tolist(), None
             else:
                 said, shares = model.test_then_learn_many(X, y), None
         except (TypeError, ValueError) as error:
@@ -430,7 +442,7 @@ class Trial:
         if isinstance(self.score, TargetsScore):
             self.score.update(y.to_numpy(), _table(said, y.columns))
             return
-        self.score.update(y, said if isinstance(said, list) else said.to_list())
+        self.score.update(y, said)
         if shares is not None:
             self.score.update_loss(shares)
 
@@ -639,7 +651,9 @@ class Run:
     help="A learner, see `info`, or one of river's as module.Name; can be repeated.",
 )
 @click.option("--log-loss", is_flag=True, help="Score the probabilities, too.")
-@click.option("--plot", type=click.Path(dir_okay=False), help="Draw the score over time.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False), callback=_picture, help="Draw the score over time."
+)
 @click.option("--json", "as_json", is_flag=True, help="The scores as JSON.")
 @click.option("--demo", is_flag=True, help="On 2,310 images, beside river, with a picture.")
 @with_options(READING)
@@ -820,7 +834,8 @@ def train(data: str, output: str, **options: Any) -> None:
     """
     target = _target_of(options)
     _check_output(output, data)
-    checkpoint = Checkpoint(output, seconds=options["every"])
+    with _usage_errors("--every"):
+        checkpoint = Checkpoint(output, seconds=options["every"])
     saved, position, notes = None, 0, Notes()
     if options["resume"] and checkpoint.path.exists():
         saved, position, notes = _saved(checkpoint, options)
@@ -987,7 +1002,7 @@ def _write(table: dict[Any, list[Any]], as_json: bool, with_head: bool) -> None:
     rows, names = zip(*table.values(), strict=True), distinct_texts([*table])
     if as_json:
         for row in rows:
-            click.echo(json.dumps(dict(zip(names, row, strict=True))))
+            click.echo(json.dumps(dict(zip(names, row, strict=True)), default=str))
     else:
         out = csv.writer(sys.stdout, lineterminator="\n")
         if with_head:
@@ -1035,10 +1050,12 @@ def _predictions(model: Any, chunk: Chunk, proba: bool) -> dict[Any, list[Any]]:
 @commands.command()
 @click.argument("model", type=click.Path(exists=True, dir_okay=False))
 @click.option(
-    "--draw", type=click.Path(dir_okay=False), metavar="FILE",
+    "--draw", type=click.Path(dir_okay=False), callback=_picture, metavar="FILE",
     help="Draw the tree: .svg, .png, .pdf, or .dot.",
 )
-@click.option("--max-depth", type=click.IntRange(0), metavar="N", help="Draw no deeper (4).")
+@click.option(
+    "--max-depth", type=click.IntRange(0, 2**31 - 1), metavar="N", help="Draw no deeper (4)."
+)
 @click.option(
     "--member", metavar="NAME", help="Of a forest: a member, such as model, or extra:0."
 )

@@ -398,7 +398,7 @@ class Recorder:
         Growth is noticed after the batch, so give many small ones.
         """
         labels = label_list(y, Batch(X).n_rows)
-        predicted = label_list(self.model.test_then_learn_many(X, labels, w), len(labels))
+        predicted = self.model._test_array(X, labels, w).tolist()
         weights = weight_array(w, len(labels))
         weights = np.ones(len(labels)) if weights is None else weights
         wrong = np.array([a != b for a, b in zip(predicted, labels, strict=True)], dtype=bool)
@@ -441,7 +441,7 @@ class Recorder:
         if isinstance(self._test, list | tuple):
             predicted = [self.model.predict_one(x) for x in self._test]
         else:
-            predicted = label_list(self.model.predict_many(self._test), len(self._test_labels))
+            predicted = self.model._predict_array(self._test).tolist()
         wrong = sum(a != b for a, b in zip(predicted, self._test_labels, strict=True))
         criteria = tree_criteria(self.model, self._test, self._test_labels, constant=self.constant)
         return {

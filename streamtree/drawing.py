@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["TreeDrawing", "save_figure"]
+__all__ = ["TreeDrawing", "save_figure", "with_ending"]
 
 Colour = tuple[float, float, float]
 
@@ -48,12 +48,19 @@ _CHARACTERS, _MOST_LINES, _MOST_TERMS = 32, 4, 3
 _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
-def save_figure(figure: Figure, path: str) -> None:
-    """Write a figure of matplotlib, as a whole or not at all; without an ending it is a png."""
+def with_ending(path: str) -> str:
+    """The path of a picture, which is a png if nothing else is said."""
     stem, ending = os.path.splitext(path)
-    kind = ending[1:] or "png"
-    with replacing(f"{stem}.{kind}") as file:
-        figure.savefig(file, format=kind, dpi=150, facecolor="white")
+    return path if ending[1:] else f"{stem}.png"
+
+
+def save_figure(figure: Figure, path: str) -> None:
+    """Write a figure of matplotlib, as a whole or not at all."""
+    path = with_ending(path)
+    with replacing(path) as file:
+        figure.savefig(
+            file, format=os.path.splitext(path)[1][1:], dpi=150, facecolor="white"
+        )
 
 
 @dataclass(frozen=True)

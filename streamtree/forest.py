@@ -437,7 +437,8 @@ def _unshared(members: Any) -> Any:
         return members
     return tuple([
         member.clone() if is_itself(member, StreamModel)
-        else member[0](**member[1]) if isinstance(member, tuple) and len(member) == 2
+        else member[0](**member[1])
+        if isinstance(member, tuple) and len(member) == 2 and isinstance(member[0], type)
         else interned(member)
         for member in members
     ])

@@ -114,6 +114,11 @@ def is_encodable(name: Any) -> bool:
     return not isinstance(name, str) or not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
+def encodable(name: Any) -> Any:
+    """A name, as its representation if it is a string that UTF-8 cannot hold."""
+    return name if is_encodable(name) else repr(name)
+
+
 def distinct_texts(names: list[Any], text_of: Callable[[Any], str] = str) -> list[str]:
     """Names as strings; as representations where two are the same ("1" and 1), or no UTF-8."""
     texts = list(map(text_of, names))
@@ -219,10 +224,10 @@ def records(views: Iterable[NodeView]) -> list[dict[str, Any]]:
             "parent": view.parent,
             "depth": view.depth,
             "is_leaf": view.is_leaf,
-            "branch": view.branch,
-            "test": view.test,
+            "branch": encodable(view.branch),
+            "test": encodable(view.test),
             "weight": view.weight,
-            "prediction": view.prediction,
+            "prediction": encodable(view.prediction),
             **view.values,
         }
         for view in views

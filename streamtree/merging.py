@@ -112,6 +112,7 @@ def merge(models: Sequence[Model], *, start: Model | None = None) -> Model:
 
 def merge_states(states: list[State], base: State, *, has_start: bool) -> State:
     """As `merge`, with snapshots; of models of one class with the same parameters."""
+    states = _with_targets(states, base)
     _check_fit(states, base if has_start else states[0])
     if not set(base["features"]).issubset(name for state in states for name in state["features"]):
         raise ValueError("the start has columns that no model has: they have not set out from it")
@@ -130,10 +131,24 @@ def check_same_parameters(model: StreamModel, other: StreamModel) -> None:
             )
 
 
+def _with_targets(states: list[State], base: State) -> list[State]:
+    """States; those that know no names of several targets yet have those of the others."""
+    like = next((state for state in (base, *states) if state.get("targets")), None)
+    if like is None:
+        return states
+    blank = {
+        part: np.zeros_like(like[part]) for part in ("shrinkage", "target_scales", "learned_range")
+    }
+    return [
+        state if state["targets"] else {**state, **blank, "targets": like["targets"]}
+        for state in states
+    ]
+
+
 def _check_fit(states: list[State], base: State) -> None:
     """Raise ValueError unless models have one structure and are in the middle of nothing."""
     categories, numbers = set(), set()
-    # a start that has learned nothing has no names of several targets yet
+    # a start that has learned nothing has none yet
     targets = base.get("targets") or states[0].get("targets")
     for state in states:
         tree = state["tree"]
@@ -322,7 +337,9 @@ def _merged_targets(states: list[State], base: State, shares: Array) -> State:
                 shrinkage[target][field] = _mean(shares, values)
         before = base["target_scales"][target] if len(base["target_scales"]) else None
         scales[target] = _merged_scale([s["target_scales"][target] for s in states], before)
-    ranges = np.array([state["learned_range"] for state in states])
+    # a model that has learned nothing has none
+    learned_some = [state for state in states if state["scaler"]["rows"]] or states
+    ranges = np.array([state["learned_range"] for state in learned_some])
     learned = np.stack([ranges[..., 0].min(axis=0), ranges[..., 1].max(axis=0)], axis=-1)
     return {"shrinkage": shrinkage, "target_scales": scales, "learned_range": learned}
 

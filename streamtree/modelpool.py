@@ -109,7 +109,7 @@ class ModelPool:
         return self.weights @ self._numbers(X)
 
     def _numbers(self, X: Any) -> NDArray[np.float64]:
-        return np.array([np.asarray(model.predict_many(X)) for model in self.models])
+        return np.array([model._predict_array(X) for model in self.models])
 
     def predict_proba_one(self, x: dict[Any, Any]) -> dict[Any, float]:
         """The probability of every label."""
@@ -171,7 +171,7 @@ class ModelPool:
         return answers
 
     def _tested_numbers(self, X: Any, wanted: NDArray[np.float64], y: Any) -> NDArray[Any]:
-        said = np.array([np.asarray(model.test_then_learn_many(X, y)) for model in self.models])
+        said = np.array([model._test_array(X, y) for model in self.models])
         # the likelihood of normal errors; their variance is taken to be a tenth of the targets'
         gains, kept = np.empty_like(said), 1.0 - 1.0 / MEMORY
         weight, mean, squares = self._targets.tolist()

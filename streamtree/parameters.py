@@ -161,11 +161,13 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
     """A constructor whose errors name the class that was called, and say what to use instead."""
     signature = inspect.signature(init)
     known: Mapping[str, Any] = signature.parameters
+    # of a subclass elsewhere, which hands on what it is given
+    takes_all = any(each.kind is each.VAR_KEYWORD for each in known.values())
 
     @functools.wraps(init)
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
         owner = type(self).__name__
-        unknown = [name for name in kwargs if name not in known]
+        unknown = [name for name in kwargs if not takes_all and name not in known]
         if unknown:
             raise TypeError("; ".join(unknown_parameter(owner, name, known) for name in unknown))
         try:

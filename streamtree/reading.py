@@ -21,8 +21,9 @@ import os
 import re
 import select
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import IO, Any
 
@@ -110,12 +111,15 @@ class Chunk:
         The cells of every target by its name, a polars series or a list.
     start
         The number of rows before the first.
+    has_commas
+        Whether numbers among the cells of y may have a comma in place of the point.
 
     """
 
     X: Any
     y: dict[str, Any]
     start: int
+    has_commas: bool = False
 
     def __len__(self) -> int:
         return len(self.X)
@@ -123,7 +127,7 @@ class Chunk:
     def __getitem__(self, rows: slice) -> Chunk:
         first = rows.indices(len(self))[0]
         y = {name: column[rows] for name, column in self.y.items()}
-        return Chunk(self.X[rows], y, self.start + first)
+        return replace(self, X=self.X[rows], y=y, start=self.start + first)
 
     def dicts(self) -> list[dict[str, Any]]:
         """The rows as dicts."""
@@ -278,11 +282,11 @@ class Reader:
             if not names:
                 end = _end_of_line(block, True, first=True)
                 header = block[:end].decode().strip("\r\n")
-                separator = separator or max(SEPARATORS, key=header.count)
+                separator = separator or _separator_of(header)
                 names = next(csv.reader([header], delimiter=separator), [])
                 names = [name.strip() or f"column {i}" for i, name in enumerate(names, 1)]
                 block, line, n_lines = block[end:], line + 1, n_lines - 1
-            separator = separator or max(SEPARATORS, key=block.partition(b"\n")[0].decode().count)
+            separator = separator or _separator_of(block.partition(b"\n")[0].decode())
             self._check_names(names)
             frame = self._text_frame(block, names, separator, line)
             if frame is not None:
@@ -330,7 +334,7 @@ class Reader:
 
     def _check_names(self, names: Sequence[str]) -> None:
         how = self.how
-        twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        twice = next((name for name, times in Counter(names).items() if times > 1), None)
         if twice is not None:
             raise DataError(f"{self.name} has two columns with the name {twice!r}")
         for name in [*how.targets, *how.nominal, *how.dates, *how.drop]:
@@ -367,13 +371,12 @@ class Reader:
         is_csv = pl.lit(separator is not None)
         as_numbers = plain.with_columns(
             pl.when(is_csv).then(pl.all().cast(pl.Float64, strict=False))
-        )
+        ).to_dict()
         cells: dict[str, Any] = {}
         mixed: dict[str, Any] = {}
-        for name in features.columns:
-            column = features.get_column(name)
-            if name in as_numbers.columns:
-                numbers = as_numbers.get_column(name)
+        for name, column in features.to_dict().items():
+            if name in as_numbers:
+                numbers = as_numbers[name]
                 if numbers.null_count() == column.null_count():
                     cells[name] = numbers
                 else:
@@ -397,15 +400,15 @@ class Reader:
                     f"{self.name}: column {name!r} holds {column.dtype}, no number, text or date: "
                     f"leave it out with --drop {name}"
                 )
-        X = pl.DataFrame(cells)
+        X, has_commas = pl.DataFrame(cells), separator == ";"
         if not mixed:
-            return Chunk(X, y, 0) if X.width else Chunk([{}] * len(frame), y, 0)
+            return Chunk(X if X.width else [{}] * len(frame), y, 0, has_commas)
         rows = X.to_dicts()
         for name, column in mixed.items():
             for row, value in zip(rows, column, strict=True):
                 if value is not None:
                     row[name] = value
-        return Chunk(rows, y, 0)
+        return Chunk(rows, y, 0, has_commas)
 
     def _dates(self, name: str, column: Any) -> dict[str, Any]:
         column = _text(column, self.how.missing)
@@ -449,29 +452,29 @@ class Reader:
                 if type(row) is not dict:
                     raise DataError(f"{self.name}, line {line} is no object with names and values")
                 if self._head_rows:
-                    self.head.append({**row})
+                    self.head.append(row)
                 if not has_names and not row.keys() >= y.keys():
                     self._check_names(list(row))
-                for name, cells in y.items():
-                    cell = row.pop(name, None)
-                    if isinstance(cell, (dict, list)):
-                        raise DataError(
-                            f"{self.name}, line {line}: the target {name!r} is "
-                            f"{type(cell).__name__}, no number or text"
-                        )
-                    cells.append(cell)
-                rows.append(self._row(row, line))
-                has_names = has_names or bool(row)
+                rows.append(self._row(row, y, line))
+                has_names = has_names or len(row) > len(y)
             if rows:
-                yield Chunk(rows, dict(y), 0)
+                yield Chunk(rows, y, 0)
 
-    def _row(self, row: dict[str, Any], line: int) -> dict[str, Any]:
+    def _row(self, row: dict[str, Any], y: dict[str, list[Any]], line: int) -> dict[str, Any]:
+        """The features of a row; its targets go to y."""
         how = self.how
         cells: dict[str, Any] = {}
+        for targets in y.values():
+            targets.append(None)
         for name, value in row.items():
             if name in how.drop:
                 continue
             if isinstance(value, (dict, list)):
+                if name in y:
+                    raise DataError(
+                        f"{self.name}, line {line}: the target {name!r} is "
+                        f"{type(value).__name__}, no number or text"
+                    )
                 raise DataError(
                     f"{self.name}, line {line}: {name!r} is {type(value).__name__} and not one "
                     f"number or text: leave it out with --drop {name}"
@@ -480,7 +483,9 @@ class Reader:
                 value = value.strip()
             if value is None or value == "" or value != value or value in how.missing:
                 continue
-            if name in self._nominal:
+            if name in y:
+                y[name][-1] = value
+            elif name in self._nominal:
                 cells[name] = category_text(value)
             elif not isinstance(value, str):
                 if name in self._dates_of:
@@ -551,13 +556,16 @@ class Target:
         if series.dtype.is_float():
             series = series.fill_nan(None)
         if series.null_count():
-            row = chunk.start + int(series.is_null().arg_max() or 0) + 1
-            raise DataError(f"{source}, row {row}: the target {self.name!r} is empty")
+            row = int(series.is_null().arg_max() or 0)
+            is_huge = isinstance(y, list) and y[row] is not None
+            what = "a number of more than 128 bits" if is_huge else "empty"
+            row += chunk.start + 1
+            raise DataError(f"{source}, row {row}: the target {self.name!r} is {what}")
         if self.task is None:
-            self.task = self._task_of(series[:TELLING_ROWS], source, chunk.start + 1)
+            self.task = self._task_of(series[:TELLING_ROWS], chunk, source)
         if self.task == "classification":
             return self._labels(y, series, chunk, source)
-        numbers = series.cast(pl.Float64, strict=False)
+        numbers = _with_points(series, chunk.has_commas).cast(pl.Float64, strict=False)
         bad = numbers.is_null() | ~numbers.is_finite().fill_null(False)
         if bad.any():
             row = int(bad.arg_max() or 0)
@@ -567,11 +575,11 @@ class Target:
             )
         return numbers.to_numpy()
 
-    def _task_of(self, series: Any, source: str, first: int) -> str:
-        """Of the first rows of a target, whose first has the number `first`."""
+    def _task_of(self, series: Any, chunk: Chunk, source: str) -> str:
+        """Of the first rows of a target, with which a chunk begins."""
         if series.dtype == pl.Boolean:
             return "classification"
-        numbers = series.cast(pl.Float64, strict=False)
+        numbers = _with_points(series, chunk.has_commas).cast(pl.Float64, strict=False)
         is_text = numbers.is_null()
         known = numbers.drop_nulls().unique()
         if len(known) <= MOST_WHOLE_NUMBERS and (known.round(0) == known).all():
@@ -582,8 +590,8 @@ class Target:
             return "classification"
         row = int(is_text.arg_max() or 0)
         raise DataError(
-            f"{source}, row {first + row}: the target {self.name!r} is {series[row]!r}, where most "
-            "are numbers: mend it, or take all for labels by --task classification"
+            f"{source}, row {chunk.start + row + 1}: the target {self.name!r} is {series[row]!r}, "
+            "where most are numbers: mend it, or take all for labels by --task classification"
         )
 
     def _labels(self, y: Any, series: Any, chunk: Chunk, source: str) -> list[Any]:
@@ -592,7 +600,7 @@ class Target:
         becomes_text = dtype.is_temporal() or dtype.is_decimal()
         if dtype == pl.String and self._kind in KINDS_OF_TEXT:
             name, read = KINDS_OF_TEXT[self._kind]
-            found = read(series)
+            found = read(_with_points(series, chunk.has_commas))
             return self._all_read(series, found, found.is_not_null(), chunk, source, name)
         if self._kind is int and not dtype.is_integer():
             # 1.0 and True are no whole numbers, either
@@ -662,14 +670,16 @@ def _text(column: Any, missing: frozenset[str]) -> Any:
     return column.to_frame().select(_cleaned(pl.all(), missing)).to_series()
 
 
+def _with_points(text: Any, has_commas: bool) -> Any:
+    """A column of strings; if numbers may have commas, as in files with semicolons, with points."""
+    return text.str.replace(r"^([+-]?\d+),(\d+)$", "$1.$2") if has_commas else text
+
+
 def _split(
     name: str, text: Any, separator: str | None, cells: dict[str, Any], mixed: dict[str, Any]
 ) -> None:
     """Tell the numbers, dates and categories of a column of strings apart."""
-    number = pl.col("text")
-    if separator == ";":
-        # in files with semicolons 3,5 is a number
-        number = number.str.replace(r"^([+-]?\d+),(\d+)$", "$1.$2")
+    number = _with_points(pl.col("text"), separator == ";")
     frame = pl.DataFrame({"text": text}).with_columns(
         number=number.cast(pl.Float64, strict=False) if separator else pl.lit(None, pl.Float64)
     )
@@ -810,8 +820,14 @@ def _whole_lines(
             raise DataError(f"{name} has a line of {LONGEST_LINE >> 20} MB: is a quote not closed?")
         data = read(BLOCK_BYTES)
     last = b"".join(rest)
-    if last.strip():
+    # tabs may be a row
+    if last.strip(b" \r\n"):
         yield last + b"\n"
+
+
+def _separator_of(line: str) -> str:
+    """What a line has most of, outside of quotes."""
+    return max(SEPARATORS, key=re.sub('"[^"]*"', "", line).count)
 
 
 def _find_bad_row(

@@ -265,8 +265,8 @@ class _WrappedClassifier(ClassifierMixin, _Wrapped):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[Any]:
         """The most likely label of every row."""
-        said = self._asked().predict_many(self._rows(X))
-        return np.asarray(said).astype(self.classes_.dtype, copy=False)
+        said: NDArray[Any] = self._asked()._predict_array(self._rows(X))
+        return said.astype(self.classes_.dtype, copy=False)
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of every label, columns in the order of `classes_`."""
@@ -292,7 +292,8 @@ class _WrappedRegressor(RegressorMixin, _Wrapped):  # type: ignore[misc]
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """The predicted number of every row."""
-        return np.asarray(self._asked().predict_many(self._rows(X)))
+        said: NDArray[np.float64] = self._asked()._predict_array(self._rows(X))
+        return said
 
 
 def _wrapped(estimator: type[Any], kind: type[_Wrapped]) -> type[_Wrapped]:

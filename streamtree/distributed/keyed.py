@@ -12,7 +12,7 @@ from streamtree.base import StreamModel, check_integer
 from streamtree.batches import Batch, repeatable, take_rows
 from streamtree.distributed.crew import Job, Options
 from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
-from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model, listed
+from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model
 from streamtree.distributed.shelf import Shelf
 from streamtree.distributed.worker import FAILURES, Worker
 from streamtree.serialization import from_bytes, to_bytes
@@ -46,7 +46,7 @@ class KeyedWorker(Worker):
             mine = take_rows(X, rows), take_rows(y, rows), None if w is None else w[rows]
             try:
                 if asks:
-                    said[rows] = listed(model.test_then_learn_many(*mine))
+                    said[rows] = model._test_array(*mine).tolist()
                 else:
                     model.learn_many(*mine)
             except FAILURES:
@@ -66,7 +66,7 @@ class KeyedWorker(Worker):
             said: list[Any] = [None] * sum(counts)
             for i, rows in self._in_turn(names, counts):
                 model = self.shelf.find(names[i]) or self._prototype
-                said[rows] = listed(model.predict_many(take_rows(X, rows)))
+                said[rows] = model._predict_array(take_rows(X, rows)).tolist()
             return said
         if question == "models":
             found = map(self.shelf.find, part)

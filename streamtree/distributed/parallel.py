@@ -10,7 +10,7 @@ import numpy as np
 from streamtree.base import StreamClassifier, StreamModel, check_integer
 from streamtree.batches import Batch, repeatable, take_rows
 from streamtree.distributed.crew import Job, Options, forget_results
-from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model, listed
+from streamtree.distributed.shape import Shape, as_answers, as_rows, check_model
 from streamtree.distributed.worker import ModelWorker
 from streamtree.merging import FIXED, merge_states
 from streamtree.modelpool import ModelPool, likeliest, mean_shares
@@ -31,7 +31,7 @@ class ReplicaWorker(ModelWorker):
         if state is not None:
             self.take(restored(self.model, state))
         if asks:
-            said = self.model.test_then_learn_many(*batch)
+            said = self.model._test_array(*batch)
         elif batch:
             self.model.learn_many(*batch)
         return said, self.model.snapshot() if tells else None
@@ -190,11 +190,12 @@ class DataParallel(Shape, Generic[Model]):
         self._mean = None
         return jobs
 
-    def _rows_of(self, worker: int, n_rows: int) -> slice:
+    def _rows_of(self, worker: int, n_rows: int) -> Any:
         """Which of the next rows a worker learns; none of them lies behind the next merge."""
         n_workers, at = len(self._crew.seats), self.position - self._merged_at
         if not self._is_fixed:
-            return slice((worker - self.position) % n_workers, n_rows, n_workers)
+            # not as a slice: tables of pyarrow take none with steps
+            return np.arange((worker - self.position) % n_workers, n_rows, n_workers)
         ends = [k * self._merge_rows // n_workers - at for k in (worker, worker + 1)]
         return slice(*(min(max(end, 0), n_rows) for end in ends))
 
@@ -206,7 +207,7 @@ class DataParallel(Shape, Generic[Model]):
         for jobs, is_shared_out in pieces:
             # the rows of one worker after those of the other, or all rows of each
             for part, _ in self._crew.said(jobs)[: None if is_shared_out else 1]:
-                answers += listed(part)
+                answers += part.tolist()
         return as_answers(answers, self._like)
 
     # ------------------------------------------------------------------------------ merging
@@ -285,14 +286,14 @@ class DataParallel(Shape, Generic[Model]):
         answers: list[Any] = [None] * n_rows
         said = self._crew.ask("predict", [take_rows(X, own) for own in rows])
         for i, part in enumerate(said[:n_workers]):
-            answers[i::n_workers] = listed(part)
+            answers[i::n_workers] = part.tolist()
         return as_answers(answers, self._like)
 
     def _pooled(self, X: Any) -> Any:
         """The mean of what all shards say of rows; without a label a shard says nothing."""
         parts = [X] * len(self._crew.seats)
         if not isinstance(self._like, StreamClassifier):
-            return np.mean([np.asarray(said) for said in self._crew.ask("predict", parts)], axis=0)
+            return np.mean(self._crew.ask("predict", parts), axis=0)
         said = self._crew.ask("shares", parts)
         labels = list(dict.fromkeys(label for own, _ in said for label in own))
         return likeliest(mean_shares(said, labels, np.ones(len(said))), labels)

@@ -21,7 +21,7 @@ from streamtree.distributed.crew import Crew, Options
 from streamtree.distributed.worker import Worker
 from streamtree.modelfile import encoded
 
-__all__ = ["Shape", "as_answers", "as_rows", "check_model", "listed"]
+__all__ = ["Shape", "as_answers", "as_rows", "check_model"]
 
 
 class Shape(abc.ABC):
@@ -131,14 +131,6 @@ def as_rows(y: Any, n_rows: int, model: StreamModel) -> Any:
     array = np.empty(n_rows, dtype=object)
     array[:] = label_list(y, n_rows)
     return array
-
-
-def listed(said: Any) -> list[Any]:
-    """What a model said of many rows: an array, or what a frame is answered by, as a list."""
-    if isinstance(said, np.ndarray) or hasattr(type(said), "columns"):
-        return np.asarray(said).tolist()  # type: ignore[no-any-return]
-    # numpy would make numbers of all labels where one is None
-    return label_list(said, len(said))
 
 
 def as_answers(said: list[Any], model: StreamModel) -> Any:

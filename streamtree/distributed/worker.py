@@ -124,7 +124,7 @@ class ModelWorker(Worker):
     def ask(self, question: str, part: Any) -> Any:
         if question == "model":
             return to_bytes(self.model)
-        return self.model.predict_many(part)
+        return self.model._predict_array(part)
 
     def checkpoint(self, position: int) -> None:
         self.model.save(self._path(position), position=position)

@@ -1,8 +1,10 @@
 """What a worker does in its own process: keys, the shelf of models, the order of batches."""
 
+import operator
 import sqlite3
 import subprocess
 import sys
+from datetime import date
 
 import numpy as np
 import pytest
@@ -15,7 +17,6 @@ from streamtree.distributed import SequenceError
 from streamtree.distributed.keyed import KeyedWorker
 from streamtree.distributed.keys import key_name, sorted_by_key, worker_of
 from streamtree.distributed.parallel import ReplicaWorker
-from streamtree.distributed.shape import listed
 from streamtree.distributed.shelf import Shelf
 from streamtree.serialization import to_bytes
 
@@ -239,17 +240,18 @@ def test_of_several_errors_the_first_is_told_whatever_is_in_memory(tmp_path):
     assert "key a: " in str(error)
 
 
-@pytest.mark.parametrize("library", ["polars", "pandas", "pyarrow"])
-def test_labels_of_frames_stay_what_they_are_beside_none(tmp_path, library):
-    cells = {"a": [0.0, 1.0, 1.0]}
-    module = pytest.importorskip(library)
-    X = module.table(cells) if library == "pyarrow" else module.DataFrame(cells)
-    y = np.array([0, 1, 1])
-    expected = [None, 0, 1]
+@pytest.mark.parametrize("labels", [[0, 1], [date(2025, 1, 1), "x"]], ids=["ints", "others"])
+@pytest.mark.parametrize("kind", ["polars.DataFrame", "pandas.DataFrame", "pyarrow.table",
+                                  "pyarrow.RecordBatch.from_pydict"])
+def test_labels_of_frames_stay_what_they_are_beside_none(tmp_path, kind, labels):
+    library, _, maker = kind.partition(".")
+    X = operator.attrgetter(maker)(pytest.importorskip(library))({"a": [0.0, 1.0, 1.0]})
+    y = np.array(labels, dtype=object)[[0, 1, 1]]
+    expected = [None, *labels]
     keyed = KeyedWorker(str(tmp_path), 0, prototype=to_bytes(ModelTreeClassifier()), n_open=1)
     said, _ = keyed.learn(0, 3, ([b"a"], [3], X, y, None, True))
     assert list(map(repr, said)) == list(map(repr, expected))
     assert list(map(repr, keyed.ask("predict", ([b"b"], [3], X)))) == ["None"] * 3
     replica = ReplicaWorker(str(tmp_path), 0, model=to_bytes(NonGreedyTreeClassifier(depth=2)))
     (said, _), _ = replica.learn(0, 3, (None, True, False, X, y, None))
-    assert list(map(repr, listed(said))) == list(map(repr, expected))
+    assert list(map(repr, said.tolist())) == list(map(repr, expected))

@@ -127,7 +127,9 @@ def test_trees_that_grow_are_a_forest_of_shards():
         expected = [order[i] for i in total.argmax(axis=1)]
         assert parallel.predict_many(X).tolist() == expected
         assert pool.predict_many(X).tolist() == expected
-    with DataParallel(SoftTreeRegressor(), 2) as parallel:
-        parallel.learn_many(X, X[:, 0])
-        expected = np.mean([shard.predict_many(X) for shard in parallel.model().models], axis=0)
-        assert parallel.predict_many(X).tolist() == expected.tolist()
+    table = pytest.importorskip("pyarrow").table(list(X.T), names=["a", "b", "c", "d"])
+    for rows in (X, table):
+        with DataParallel(SoftTreeRegressor(), 2) as parallel:
+            parallel.learn_many(rows, X[:, 0])
+            said = [shard.predict_many(rows) for shard in parallel.model().models]
+            assert parallel.predict_many(rows).tolist() == np.mean(said, axis=0).tolist()

@@ -1,6 +1,7 @@
 """What holds for every estimator of the package, whatever it learns."""
 
 import copy
+import math
 import pickle
 import sys
 import threading
@@ -308,6 +309,23 @@ def test_what_is_no_number_is_named(x, y, w, culprit):
 def test_what_predict_one_cannot_say_is_asked_of_it_by_name():
     with pytest.raises(TypeError, match=r"predict_one\(\) got an .* 'with_interval'"):
         SoftTreeRegressor().predict_one({}, with_interval=True)
+
+
+@pytest.mark.parametrize("make", [np.array, pd.DataFrame])
+def test_errors_in_several_targets_name_targets(make):
+    model = NonGreedyTreeMultiTargetRegressor()
+    with pytest.raises(ValueError, match="target 1: the value inf is infinite"):
+        model.learn_many(np.ones((2, 1)), make([[1.0, 2.0], [1.0, math.inf]]))
+    with pytest.raises(TypeError, match=r"y must be a numeric array or frame of shape \(n_rows, "):
+        model.learn_many(np.ones((2, 1)), make([["a", 2.0], ["b", 1.0]]))
+
+
+def test_several_targets_may_be_any_numbers():
+    X, y = np.ones((2, 1)), [[Decimal("1.5"), 2], [Decimal("0.5"), 1]]
+    model, other = NonGreedyTreeMultiTargetRegressor(), NonGreedyTreeMultiTargetRegressor()
+    model.learn_many(X, np.array(y, dtype=object))
+    other.learn_many(X, np.array(y, dtype=float))
+    assert pickle.dumps(model) == pickle.dumps(other)
 
 
 def test_several_targets_that_are_no_table_are_named():

@@ -89,6 +89,7 @@ def test_names_and_scales_that_do_not_fit_are_refused(estimator, params):
         lambda s: s["features"].append("one more"),
         lambda s: s["features"].__setitem__(0, s["features"][1]),
         lambda s: s["features"].__setitem__(0, float("nan")),
+        lambda s: s["features"].__setitem__(0, {}),
         lambda s: s["scaler"]["columns"]["center"].__setitem__(0, np.nan),
         lambda s: s["scaler"]["columns"]["factor"].__setitem__(0, np.inf),
         lambda s: s["scaler"].update(rows=-1),

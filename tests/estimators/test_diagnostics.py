@@ -3,6 +3,7 @@
 import doctest
 import math
 import pickle
+from datetime import date
 from functools import partial
 
 import numpy as np
@@ -348,6 +349,16 @@ def test_a_batch_is_recorded_as_a_loop_over_its_rows():
     by_row.record()
     assert by_batch.record()["mean_error"] == by_row.records[-1]["mean_error"]
     assert pickle.dumps(by_batch.model) == pickle.dumps(by_row.model)
+
+
+def test_labels_that_a_frame_has_no_type_for_are_recorded_as_what_they_are():
+    frame = pytest.importorskip("polars").DataFrame({"a": [0.0, 1.0] * 100})
+    labels = [date(2025, 1, 1), "x"] * 100
+    recorder = Recorder(majority_tree(), frame[:50], labels[:50])
+    recorder.learn_many(frame, labels)
+    last = recorder.record()
+    assert last["mean_error"] < 0.2
+    assert last["test_error"] == 0.0
 
 
 def test_bad_examples_change_neither_model_nor_recorder():

@@ -124,6 +124,7 @@ def test_wrong_members_are_named(estimator):
         ((), ValueError, r"members must hold at least one that predicts$"),
         ("soft", TypeError, "members must be a tuple of names and estimators, got str"),
         ((1,), TypeError, r"members must be names or .* of streamtree, got builtins.int"),
+        ((("extra", "soft"),), TypeError, "members must be names or .*, got builtins.tuple"),
         ((other(),), TypeError, f"members must be names or .*, got .*{other.__name__}"),
         ((estimator,), TypeError, "members must be names or .*, got .*EstimatorMeta"),
         ((StandardScaler() | estimator(),), TypeError, "members must be .*, got river.*Pipeline"),

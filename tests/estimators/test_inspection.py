@@ -13,6 +13,7 @@ from streamtree import (
     LOMTreeClassifier,
     ModelTreeClassifier,
     NonGreedyTreeMultiTargetRegressor,
+    SelfTerminatingTreeClassifier,
 )
 from streamtree._core.stream.features import Shared
 from streamtree.inspection import NodeView, importances, split_effects, with_inner_nodes
@@ -204,3 +205,12 @@ def test_weights_as_large_as_numbers_can_be_have_shares(largest):
         NodeView(1, 0, 1, "<= 0", weight=1.0, prediction=1.0),
     ]
     assert importances(split_effects(views)) == {"a": 0.5, "b": 0.5}
+
+def test_texts_that_no_frame_can_hold_are_represented():
+    model = SelfTerminatingTreeClassifier()
+    for i in range(400):
+        model.learn_one({"\ud800": "a\udc00" if i % 2 else "b"}, "\udfff" if i % 2 else "c")
+    frame = model.to_dataframe()
+    assert frame["test"].tolist() == [repr("\ud800"), "", ""]
+    assert {repr("= a\udc00"), "= b"} <= set(frame["branch"])
+    assert repr("\udfff") in frame["prediction"].tolist()

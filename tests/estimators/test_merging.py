@@ -221,6 +221,23 @@ def test_models_that_do_not_fit_are_refused():
         merge([ours], start=theirs)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_that_has_learned_nothing_changes_nothing(kind):
+    X, y = stream(kind)
+    # far from 0, where those that have learned nothing begin
+    y = y if kind is NonGreedyTreeClassifier else y + 1e6
+    one = kind(depth=3, start="zeros")
+    nothing = one.clone()
+    one.learn_many(X[:20], y[:20])
+    for models in ([one, nothing], [nothing, one]):
+        for start in (None, nothing):
+            merged = merge(models, start=start)
+            said = merged.predict_many(X[:20])
+            np.testing.assert_allclose(said, one.predict_many(X[:20]), rtol=1e-9)
+            merged.learn_many(X[20:30], y[20:30])
+            assert merged.snapshot()["tree"]["n_learned"] == 30
+
+
 def test_a_start_that_has_learned_nothing_has_any_targets():
     X, y = stream(NonGreedyTreeMultiTargetRegressor)
     start = NonGreedyTreeMultiTargetRegressor(depth=3, start="zeros")

@@ -64,6 +64,18 @@ def test_a_class_of_ones_own_is_named():
         Own(max_size=3)
 
 
+def test_a_class_of_ones_own_may_hand_on_what_it_is_given():
+    class Own(streamtree.SoftTreeRegressor):
+        def __init__(self, note="", **kwargs):
+            self.note, self.kwargs = note, kwargs
+            super().__init__(**kwargs)
+
+    model = Own("mine", window=50.0).clone()
+    assert (model.note, model.window) == ("mine", 50.0)
+    with pytest.raises(TypeError, match=r"^Own has no parameter 'max_size': `max_bytes` bounds"):
+        Own(max_size=3)
+
+
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 def test_signatures_and_pickles_are_as_they_were(estimator):
     signature = inspect.signature(estimator)

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 import warnings
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -126,6 +127,19 @@ def test_numbers_are_scored(data):
     assert found["r2"] > 0.6
 
 
+def test_a_missing_cell_is_not_there_for_a_learner_of_river():
+    cells = [i % 7 if i % 5 else None for i in range(200)]
+    frame = pl.DataFrame({"a": cells, "b": [1.0, float("nan")] * 100, "y": [0, 1] * 100})
+    frame.write_parquet("data.parquet")
+    frame.with_columns(pl.col("b").fill_nan(None)).write_csv("data.csv")
+    Path("data.jsonl").write_text(frame.fill_nan(None).write_ndjson())
+    argv = ["--target", "y", "--model", "naive_bayes.GaussianNB"]
+    found = {
+        scores(f"data.{ending}", *argv)[0]["accuracy"] for ending in ("parquet", "csv", "jsonl")
+    }
+    assert len(found) == 1
+
+
 def test_every_learner_is_found_by_its_name():
     kinds = {"classification": StreamClassifier, "regression": StreamRegressor}
     for task, kind in kinds.items():
@@ -174,6 +188,13 @@ def test_with_log_loss_the_answers_are_the_same(data, estimator):
     (plain,), (with_loss,) = scores(*argv), scores(*argv, "--log-loss")
     assert plain["accuracy"] == with_loss["accuracy"]
     assert 0.0 < with_loss["log_loss"] < 1.0
+
+
+def test_labels_beyond_64_bits_are_scored():
+    labels = pl.Series([7, 2**63 + 5] * 100, dtype=pl.UInt64)
+    pl.DataFrame({"a": [0.0, 1.0] * 100, "y": labels}).write_parquet("data.parquet")
+    for argv in ([], ["--log-loss"]):
+        assert scores("data.parquet", "--target", "y", *argv)[0]["accuracy"] > 0.9
 
 
 def test_a_label_that_waits_has_probability_0():
@@ -257,6 +278,10 @@ def test_train_predict_inspect(data):
     assert found["tree"] == model.to_dict()
     call("inspect", "m.st", "--draw", "tree.dot")
     assert Path("tree.dot").read_text() == model.draw().source
+    for argv in (["inspect", "m.st", "--draw", "tree"],
+                 ["evaluate", "data.csv", "--target", "label", "--plot", "tree"]):
+        assert call(*argv)[1].endswith(" is in tree.png\n")
+        Path("tree.png").unlink()
 
 
 def test_labels_that_are_dates_are_text():
@@ -266,6 +291,16 @@ def test_labels_that_are_dates_are_text():
     call("train", "data.parquet", "--target", "day", "-o", "model.st")
     out, _ = call("predict", "model.st", "data.parquet")
     assert out.split() == ["prediction", *days]
+
+
+def test_predictions_that_json_has_no_type_for_are_text():
+    model = ModelTreeClassifier()
+    for i in range(40):
+        model.learn_one({"a": float(i % 2)}, date(2025, 1, 1 + i % 2))
+    model.save("model.st")
+    Path("data.jsonl").write_text('{"a": 1.0}\n')
+    out, _ = call("predict", "model.st", "data.jsonl", "--json")
+    assert json.loads(out) == {"prediction": "2025-01-02"}
 
 
 def test_every_label_has_a_name_of_its_own():
@@ -684,6 +719,8 @@ def test_bad_data_leave_the_file_as_it_was(data):
         (["evaluate", "data.csv", "--target", "lable"], 1, "did you mean 'label'?"),
         (["evaluate", "data.csv", "--target", "label", "--model", "modl"], 2, "did you mean"),
         (["evaluate", "data.csv", "--target", "label", "--model", "tree"], 2, "may be"),
+        (["evaluate", "data.csv", "--target", "label", "--model", "soft", "--model", "Soft-Tree"],
+         2, "SoftTreeClassifier is named twice"),
         (["evaluate", "data.csv", "--target", "label", "--model", "tree.H"], 2, "river has"),
         (["evaluate", "data.csv", "--target", "label", "--set", "sed=1"], 2, "did you mean 'seed'"),
         (["evaluate", "data.csv", "--target", "label", "--set", "seed"], 2, "NAME=VALUE"),
@@ -707,11 +744,14 @@ def test_bad_data_leave_the_file_as_it_was(data):
           "linear_model.LogisticRegression"], 1, "labels 0 and 1"),
         (["train", "data.csv", "--target", "label"], 2, "--output"),
         (["train", "data.csv", "--target", "label", "-o", "no/m.st"], 2, "no folder"),
+        (["train", "data.csv", "--target", "label", "-o", "m.st", "--every", "nan"], 2,
+         "seconds must be at least 0"),
         (["train", "data.csv", "--target", "label", "-o", "m.st", "--model",
           "tree.HoeffdingTreeClassifier"], 2, "cannot be kept"),
         (["predict", "none.st", "data.csv"], 2, "none.st"),
         (["predict", "data.csv", "data.csv"], 1, "is not a model"),
         (["inspect", "data.csv"], 1, "is not a model"),
+        (["inspect", "data.csv", "--draw", "a.svg", "--max-depth", 2**31], 2, "--max-depth"),
     ],
 )
 def test_what_is_wrong_is_said(data, argv, code, expected):

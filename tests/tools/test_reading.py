@@ -116,10 +116,31 @@ def test_a_csv_of_another_delimiter(tmp_path, separator):
     assert_rows(rows_of(path, targets=["y"], delimiter=separator), ROWS)
 
 
+def test_what_is_in_quotes_is_no_delimiter(tmp_path):
+    path = tmp_path / "data.csv"
+    path.write_text('"a, in m";"b, in s"\n1;"x,y,z"\n')
+    assert_rows(rows_of(path), [{"a, in m": 1.0, "b, in s": "x,y,z"}])
+    path.write_text('"x,y,z";1\n')
+    assert_rows(rows_of(path, header=["a", "b"]), [{"a": "x,y,z", "b": 1.0}])
+
+
 def test_commas_are_points_between_semicolons(tmp_path):
     (tmp_path / "data.csv").write_text("a;b\n3,5;x\n-1;1,2,3\n")
     expected = [{"a": 3.5, "b": "x"}, {"a": -1.0, "b": "1,2,3"}]
     assert_rows(rows_of(tmp_path / "data.csv"), expected)
+
+
+def test_commas_are_points_in_a_target_between_semicolons(tmp_path, monkeypatch):
+    path = tmp_path / "data.csv"
+    path.write_text("a;y\n1;3,5\n2;-1\n3;0,25\n")
+    for size in (1, 10**6):
+        monkeypatch.setattr(reading, "BLOCK_BYTES", size)
+        assert labels_of(path) == labels_of(path, "regression") == [3.5, -1.0, 0.25]
+        assert labels_of(path, "classification", float) == [3.5, -1.0, 0.25]
+        # what a label is called is up to the file
+        assert labels_of(path, "classification", str) == ["3,5", "-1", "0,25"]
+    (first,) = Reader(str(path), Reading(targets=["y"]))
+    assert list(Target("y").read(first[1:], "file")) == [-1.0, 0.25]
 
 
 @pytest.mark.parametrize("size", [1, 7, 40])
@@ -160,6 +181,9 @@ def test_a_line_of_delimiters_is_a_row(tmp_path):
             assert_rows(rows, [{}, {"a": 1.0, "b": "x"}])
         else:
             assert_rows(rows, [{"column 1": 1.0, "column 2": "x"}])
+    # the last line may have no end
+    path.write_text("a\tb\n1\tx\n\t")
+    assert_rows(rows_of(path), [{"a": 1.0, "b": "x"}, {}])
 
 
 def head_of(path, **how):
@@ -208,6 +232,17 @@ def test_json_lines(tmp_path):
     found = rows_of(tmp_path / "data.jsonl", drop={"when"}, nominal={"a"})
     assert [row.get("a") for row in found] == ["1", "-2500", None, "4"]
     assert not any("when.days" in row for row in found)
+
+
+def test_a_label_of_json_lines_is_read_as_in_a_csv(tmp_path):
+    path = tmp_path / "data.jsonl"
+    path.write_text('{"a": 1, "y": " u "}\n{"a": 2, "y": "u"}\n{"a": 3, "y": "?"}\n')
+    assert labels_of(path) == ["u", "u", "?"]
+    with pytest.raises(DataError, match="row 3: the target 'y' is empty"):
+        labels_of(path, missing=frozenset("?"))
+    path.write_text('{"a": 1, "y": "u"}\n{"a": 2, "y": " "}\n')
+    with pytest.raises(DataError, match="row 2: the target 'y' is empty"):
+        labels_of(path)
 
 
 def test_parquet(tmp_path, piped):
@@ -450,6 +485,8 @@ def test_a_parquet_from_a_damaged_pipe_is_refused(piped):
         (b"a,y\n1,0\n2,b\n", "regression", "row 2: the target 'y' is 'b', not a number"),
         (b"a,y\n1,inf\n", "regression", "row 1: the target 'y' is 'inf'"),
         (b'{"y": "\\udcff"}\n', None, "the target 'y' is no text"),
+        (b'{"y": 1}\n{"y": %d}\n' % 2**130, None,
+         "row 2: the target 'y' is a number of more than 128 bits"),
     ],
 )
 def test_bad_targets_are_refused_with_their_row(tmp_path, data, task, expected):
@@ -497,3 +534,11 @@ def test_a_long_text_stands_beside_a_missing_cell(tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(DataError, match=r"cannot read .*none.csv: No such file"):
         rows_of(tmp_path / "none.csv")
+
+
+def test_many_columns_are_read_in_time(tmp_path):
+    names, row = [f"c{i}" for i in range(8000)], ",".join(["1"] * 8000)
+    (tmp_path / "data.csv").write_text(f"{','.join(names)}\n{row}\n")
+    start = time.process_time()
+    assert rows_of(tmp_path / "data.csv") == [dict.fromkeys(names, 1.0)]
+    assert time.process_time() - start < 3.0

@@ -1,5 +1,7 @@
 """What must hold of what is kept of a stream: names, labels, scales, rows."""
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from streamtree._core.store.checks import check_counts, check_finite, check_rows, require
@@ -17,7 +19,7 @@ from streamtree._core.stream.window import (
 
 def check_names(names, what):
     """Raise StateError unless names or labels are a list without repetitions."""
-    require(type(names) is list, what)
+    require(type(names) is list and all(isinstance(name, Hashable) for name in names), what)
     # a Category is equal to a tuple, but is another name
     distinct = {(type(name) is Category, type(name) is Shared, name) for name in names}
     shared = [name.number for name in names if type(name) is Shared]
