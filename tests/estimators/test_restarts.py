@@ -68,6 +68,23 @@ def test_a_new_one_takes_over_where_all_has_changed(estimator):
     assert found[True][1000:].mean() < 0.8 * found[False][1000:].mean()
 
 
+@pytest.mark.parametrize(
+    "estimator", [NonGreedyTreeClassifier, SelfTerminatingTreeClassifier]
+)
+def test_a_tree_of_noisy_labels_is_given_up_where_a_guess_errs_less(estimator):
+    """It errs so much in any case that it can hardly err far more."""
+    X, signs = joined(*[rows_of(estimator, 5000, k) for k in (0, 1)])
+    y = (signs > 2) ^ (np.random.default_rng(2).random(len(X)) < 0.2)
+    found = {}
+    for restarts in (True, False):
+        model = estimator(restarts=restarts)
+        before = model._core.tree
+        said = model.test_then_learn_many(X, y)
+        assert (model._core.tree is not before) is restarts
+        found[restarts] = np.mean(said[5000:] == y[5000:])
+    assert found[True] > found[False] + 0.01
+
+
 @each
 def test_what_passes_costs_nothing_that_was_learned(estimator):
     X, y = rows_of(estimator, 9000, 0)
