@@ -499,10 +499,10 @@ class ForestClassifier(_Forest, StreamClassifier):
     restarts
         Whether a new forest may take the place of this one. It learns beside this one where the
         log losses of the last 100 rows or so are above .2, above those of the first 1,000 rows,
-        and twice what they are on average (of a single tree: 1.5 times); or 1.25 times what they
-        are on average, and more than those of a guess. It takes its place once its losses, of
-        which none counts for more than that of a guess, are less by a tenth, and the other way
-        round. When they have not changed places for 2,048 rows, or parameters change, the one that
+        and either twice what they are on average (of a single tree: 1.5 times) or both 1.25 times
+        that average and more than those of a guess. It takes its place once its losses, of which
+        none counts for more than that of a guess, are less by a tenth, and the other way round.
+        When they have not changed places for 2,048 rows, or parameters change, the one that
         answered last is left. Until then a row takes up to twice the time, and each may take half
         of `max_bytes`; there is no new one where more than half is taken. False for a forest that
         is to be spread over processes. It may change while the forest learns.

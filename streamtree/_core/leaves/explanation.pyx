@@ -61,7 +61,7 @@ cdef class Explanation:
     cdef int spread(self, object columns, object parts, double difference) except -1:
         """Hand a difference of the prediction to columns, in proportion to their parts in it.
 
-        Where no column has a part it goes to the bias.
+        Where no column has a part it goes to the bias. A single column may come in lists.
         """
         if difference == 0.0:
             return 0

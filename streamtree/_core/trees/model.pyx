@@ -297,7 +297,7 @@ cdef class ModelTree(Tree):
         return self.nodes[node].stats.votes
 
     cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
-        return np.array([self.nodes[node].stats.column]), np.ones(1)
+        return [self.nodes[node].stats.column], [1.0]
 
     cdef int explain_leaf(self, int32_t node, const Row* row, Scratch* scratch,
                           Explanation out, double difference) except -1:

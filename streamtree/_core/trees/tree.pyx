@@ -179,7 +179,10 @@ cdef class Tree:
         return [(node, score, 1.0) for node, score in self.path(row, scratch)]
 
     cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
-        """The columns that had a test come out as it did, and how strongly each pushed: arrays."""
+        """The columns that had a test come out as it did, and how strongly each pushed.
+
+        Arrays; of a single column lists, which are faster.
+        """
         raise NotImplementedError
 
     cdef double leaf_weight(self, int32_t node) noexcept nogil:

@@ -367,7 +367,7 @@ cdef class ExtraTree(Tree):
         return [*nodes, (node, None)]
 
     cdef tuple pushes(self, int32_t node, double score, const Row* row, Scratch* scratch):
-        return np.array([self.nodes.nodes[node].column]), np.ones(1)
+        return [self.nodes.nodes[node].column], [1.0]
 
     cdef list means(self, list path, Explanation out):
         """Inner nodes have counts of their own."""

@@ -221,7 +221,7 @@ cdef class PredictionNodes(Tree):
                 column = 0
                 while self.context.groups[column] != group:
                     column += 1
-        return np.array([column]), np.ones(1)
+        return [column], [1.0]
 
     cdef double leaf_weight(self, int32_t node) noexcept nogil:
         return self.nodes[node].weight
