@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,9 @@ from streamtree.merging import FIXED
 from streamtree.serialization import from_bytes, to_bytes
 
 PROTOTYPES = {
-    "model": ModelTreeClassifier, "soft": SoftTreeClassifier, "non_greedy": NonGreedyTreeClassifier
+    "model": ModelTreeClassifier, "soft": SoftTreeClassifier,
+    # replicas that begin anew cannot be averaged
+    "non_greedy": partial(NonGreedyTreeClassifier, restarts=False),
 }
 N_COLUMNS = 10
 
@@ -313,7 +316,7 @@ def shared_out(name, stream):
         data = np.load(Path(os.environ.get("STREAMTREE_DATA", "data")) / "letter.npz")
         rows = np.arange(len(y) // 2) % len(data["y"])
         X = data["X"][rows].astype(np.float64)
-        return NonGreedyTreeClassifier(), (None, X, data["y"][rows])
+        return PROTOTYPES["non_greedy"](), (None, X, data["y"][rows])
     return PROTOTYPES[name](), stream
 
 
@@ -460,7 +463,7 @@ def accuracy(options):
         for merge_rows in options.merge_rows:
             found = {}
             for n in options.workers:
-                tree = NonGreedyTreeClassifier(restarts=False)
+                tree = PROTOTYPES["non_greedy"]()
                 with DataParallel(tree, n, merge_rows=merge_rows) as model:
                     said = list(model.run(
                         (X[at : at + 1000], y[at : at + 1000]) for at in range(0, len(y), 1000)

@@ -6,6 +6,7 @@ import signal
 
 import numpy as np
 import pytest
+from support.programs import program
 from support.streams import blobs
 
 from streamtree import (
@@ -133,3 +134,10 @@ def test_trees_that_grow_are_a_forest_of_shards():
             parallel.learn_many(rows, X[:, 0])
             said = [shard.predict_many(rows) for shard in parallel.model().models]
             assert parallel.predict_many(rows).tolist() == np.mean(said, axis=0).tolist()
+
+
+def test_the_models_of_the_benchmark_can_be_replicated():
+    for make in program("scaling").PROTOTYPES.values():
+        with DataParallel(make(), 2) as model:
+            model.learn_many(*stream(50))
+            assert model.position == 50
