@@ -1,7 +1,10 @@
-from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 from streamtree._core.stream.buffers cimport RowBuffer
+
+cdef extern from "Python.h":
+    # Cython's own declarations of objects would be read for 50 modules
+    ctypedef struct PyObject
 
 
 cdef enum:

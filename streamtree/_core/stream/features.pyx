@@ -6,7 +6,6 @@ name is that of a nominal attribute.
 """
 
 cimport cython
-from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.float cimport DBL_MAX
 from libc.math cimport NAN, isinf, isnan

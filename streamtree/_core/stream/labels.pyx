@@ -2,10 +2,9 @@
 
 cimport cython
 from cpython.list cimport PyList_GET_ITEM
-from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, int64_t
 
-from streamtree._core.stream.features cimport UNBOUNDED, object_bytes
+from streamtree._core.stream.features cimport UNBOUNDED, PyObject, object_bytes
 
 import reprlib
 import warnings
