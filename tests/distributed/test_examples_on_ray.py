@@ -37,9 +37,9 @@ def test_files(tmp_path, address):
     assert float(found[1]) < 0.3
 
 
-def test_kafka(tmp_path):
+def test_kafka(tmp_path, address):
     for name in ("faststream", "aiokafka"):
         pytest.importorskip(name, reason="FastStream with aiokafka is not installed")
-    done = run("kafka_on_ray", tmp_path)
+    done = run("kafka_on_ray", tmp_path, RAY_ADDRESS=address)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "7 models, 1250 messages of 1250\n"

@@ -9,6 +9,7 @@ g is the fear, h the hope; a step is W <- W - eta (g - h) x', followed by a proj
 row of W onto |w|^2 <= nu.
 """
 
+import functools
 import itertools
 import math
 
@@ -204,12 +205,13 @@ class ReferenceNonGreedyTree:
             node = node.child(node.side(row))
         return node
 
-    def cost(self, leaf, row):
+    @staticmethod
+    def cost(leaf, score):
         """What the decisions on the way to a leaf lack of the best ones: 2 |s| a flip."""
         return sum(
-            2.0 * abs(split.score(row))
+            2.0 * abs(score(split))
             for split, side in leaf.sides().items()
-            if side != split.side(row)
+            if side != (1 if score(split) > 0.0 else -1)
         )
 
     def find(self, row, target):
@@ -228,9 +230,11 @@ class ReferenceNonGreedyTree:
                 while not node.is_leaf:
                     node = node.child(node.side(row))
                 candidates.append(node)
+        score = functools.cache(lambda split: split.score(row))
         losses = {leaf: self.loss(leaf, target) for leaf in candidates}
-        fears = {leaf: losses[leaf] - self.cost(leaf, row) for leaf in candidates}
-        hopes = {leaf: -losses[leaf] - self.cost(leaf, row) for leaf in candidates}
+        costs = {leaf: self.cost(leaf, score) for leaf in candidates}
+        fears = {leaf: losses[leaf] - costs[leaf] for leaf in candidates}
+        hopes = {leaf: -losses[leaf] - costs[leaf] for leaf in candidates}
         fear, hope = self.first_largest(fears), self.first_largest(hopes)
         return fear, hope, fears[fear], hopes[hope]
 
@@ -336,11 +340,14 @@ class ReferenceNonGreedyTree:
     def opened(self, leaf):
         """Give a leaf an output of 0 for every class or target that it does not know yet."""
         missing = len(self.names) - len(leaf.outputs)
+        if not missing:
+            return
         for part in ("outputs", "output_squares", "output_velocity", "output_pending"):
             setattr(leaf, part, np.append(getattr(leaf, part), np.zeros(missing)))
 
     def logits(self, leaf):
-        return np.append(leaf.outputs, np.zeros(len(self.names) - len(leaf.outputs)))
+        missing = len(self.names) - len(leaf.outputs)
+        return np.append(leaf.outputs, np.zeros(missing)) if missing else leaf.outputs
 
     def teach(self, leaf, target, w):
         """One gradient step of the outputs on the loss."""
@@ -517,12 +524,13 @@ class ReferenceNonGreedyTree:
         whole = self.sums(examples)
         best, margin = self.purity(whole), SMALLEST_GAIN * (1.0 + whole[-1])
         found = None
-        for feature in sorted({f for row, _, _ in examples for f in row} - {BIAS}, key=hash_of):
-            ordered = sorted(examples, key=lambda example: example[0].get(feature, 0.0))
+        rows = [(example[0], self.sums([example])) for example in examples]
+        for feature in sorted({f for row, _ in rows for f in row} - {BIAS}, key=hash_of):
+            ordered = sorted(rows, key=lambda row: row[0].get(feature, 0.0))
             left = np.zeros(len(whole))
-            for before, after in itertools.pairwise(ordered):
-                left = left + self.sums([before])
-                low, high = before[0].get(feature, 0.0), after[0].get(feature, 0.0)
+            for (before, sums), (after, _) in itertools.pairwise(ordered):
+                left = left + sums
+                low, high = before.get(feature, 0.0), after.get(feature, 0.0)
                 purity = self.purity(left) + self.purity(whole - left)
                 if low < high and purity > best + margin:
                     best, found = purity, (feature, 0.5 * (low + high))

@@ -100,6 +100,11 @@ def close(compiled, expected, scale=1.0):
     return math.isclose(compiled, expected, rel_tol=CLOSE, abs_tol=CLOSE * scale)
 
 
+def all_close(compiled, expected):
+    """What `numpy.allclose` says, which takes ten times as long."""
+    return bool((np.abs(compiled - expected) <= CLOSE * (1.0 + np.abs(expected))).all())
+
+
 def splits_of(state):
     """[{feature: weight}] by node, the offset under BIAS."""
     names = [tuple(name) if isinstance(name, tuple) else name for name in state["features"]]
@@ -152,14 +157,14 @@ def assert_same_tree(model, reference):
         assert size == len(node.outputs)
         records = tree["outputs"][at : at + 2 * size].reshape(-1, 2)
         at += 2 * size
-        assert np.allclose(records[:, 0], node.outputs, rtol=CLOSE, atol=CLOSE)
+        assert all_close(records[:, 0], node.outputs)
         if reference.learns_classes and not reference.is_paper:
-            assert np.allclose(records[:, 1], node.output_squares, rtol=CLOSE, atol=CLOSE)
+            assert all_close(records[:, 1], node.output_squares)
         if reference.waits:
             records = tree["moving_outputs"][moving_at : moving_at + 2 * size].reshape(-1, 2)
             moving_at += 2 * size
-            assert np.allclose(records[:, 0], node.output_velocity, rtol=CLOSE, atol=CLOSE)
-            assert np.allclose(records[:, 1], node.output_pending, rtol=CLOSE, atol=CLOSE)
+            assert all_close(records[:, 0], node.output_velocity)
+            assert all_close(records[:, 1], node.output_pending)
         assert close(stats["visits"], node.visits)
 
 
