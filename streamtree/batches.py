@@ -32,6 +32,8 @@ __all__ = [
 
 # of cells that a source may have
 NUMBERS, TEXTS = {int, float, bool}, {str, type(None)}
+# of polars, for which numpy has no type
+WIDE_INTEGERS = {"Int128", "UInt128"}
 # what a column has, and what it was learned as, that have nothing in common
 STRANGERS = (("numbers", "categories"), ("categories", "numbers"))
 PACKAGE = "streamtree."
@@ -664,6 +666,8 @@ def _refuse_masked(values: Any, name: str) -> None:
 def _numbers(values: Any, name: str) -> NDArray[Any]:
     """Numbers as an array, whatever they came in; large integers may become infinite."""
     _refuse_masked(values, name)
+    if str(getattr(values, "dtype", "")) in WIDE_INTEGERS:
+        values = values.cast(float)
     array = np.asarray(values)
     if array.dtype.kind != "O" or not all(isinstance(v, (Real, Decimal)) for v in array.flat):
         return array

@@ -721,6 +721,20 @@ def test_wide_numbers_of_frames(mixed):
     assert all(pickle.dumps(model) == pickle.dumps(models[-1]) for model in models)
 
 
+def test_wide_integers_are_targets_and_weights():
+    models, kind = [], pl.Int128
+    for y, w in (
+        (pl.Series([2**70, 3], dtype=kind), pl.Series([1, 2], dtype=kind)), ([2**70, 3], [1, 2])
+    ):
+        models.append(SoftTreeRegressor())
+        models[-1].learn_many(np.ones((2, 1)), y, w)
+    assert pickle.dumps(models[0]) == pickle.dumps(models[1])
+    before = pickle.dumps(models[0])
+    with pytest.raises(ValueError, match=r"y must be from .* got nan"):
+        models[0].learn_many(np.ones((2, 1)), pl.Series([1, None], dtype=kind))
+    assert pickle.dumps(models[0]) == before
+
+
 def test_integers_beyond_all_floats_are_out_of_bounds():
     model = SoftTreeRegressor()
     before = pickle.dumps(model)
