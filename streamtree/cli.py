@@ -1038,6 +1038,9 @@ def _predictions(model: Any, chunk: Chunk, proba: bool) -> dict[Any, list[Any]]:
     if proba:
         table = model.predict_proba_many(chunk.X)
         return {name: table[:, i].to_list() for i, name in enumerate(model.labels)}
+    if isinstance(model, StreamClassifier):
+        # a series of polars has one type
+        return {"prediction": model._predict_array(chunk.X).tolist()}
     said = model.predict_many(chunk.X)
     if hasattr(said, "columns"):
         return dict(said.to_dict(as_series=False))

@@ -303,6 +303,18 @@ def test_predictions_that_json_has_no_type_for_are_text():
     assert json.loads(out) == {"prediction": "2025-01-02"}
 
 
+@pytest.mark.parametrize("end", ["csv", "jsonl"])
+def test_predicted_labels_keep_their_types(end):
+    model = ModelTreeClassifier()
+    for _ in range(30):
+        model.learn_many(pl.DataFrame({"a": [0.0, 1.0]}), [2, "b"])
+    model.save("model.st")
+    Path("data.csv").write_text("a\n0\n1\n")
+    Path("data.jsonl").write_text('{"a": 0}\n{"a": 1}\n')
+    out, _ = call("predict", "model.st", f"data.{end}", "--json")
+    assert [json.loads(line)["prediction"] for line in out.splitlines()] == [2, "b"]
+
+
 def test_every_label_has_a_name_of_its_own():
     model = ModelTreeClassifier()
     for label in (1, "1", 1, "1"):
