@@ -297,7 +297,10 @@ class Reader:
         """A block as a frame of strings; raises where a row has more or fewer fields."""
         rows = block
         if rows[:1] in b"\r\n" or b"\n\n" in rows or b"\n\r\n" in rows:
-            rows = re.sub(rb"(?m)^\r?\n", b"", rows)
+            parts = rows.split(b'"')
+            # every other one is in quotes
+            parts[::2] = [re.sub(rb"\n(?:\r?\n)+", b"\n", part) for part in parts[::2]]
+            rows = re.sub(rb"\A(?:\r?\n)+", b"", b'"'.join(parts))
         if not rows:
             return None
         quoted = b'"' in rows

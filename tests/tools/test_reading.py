@@ -168,6 +168,15 @@ def test_blank_lines_before_the_first_are_skipped(tmp_path, monkeypatch, size, h
         rows_of(path, **how)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_blank_lines_in_quotes_stay(tmp_path, end):
+    lines = ["a,b", "", "1,x", "", "", '2,"x', "", '"" y', "", '"', "", '"3","""x', "", '"', ""]
+    (tmp_path / "data.csv").write_bytes(end.join(lines).encode())
+    assert_rows(rows_of(tmp_path / "data.csv"), [
+        {"a": 1.0, "b": "x"}, {"a": 2.0, "b": f'x{end}{end}" y'}, {"a": 3.0, "b": '"x'}
+    ])
+
+
 def test_a_line_of_delimiters_is_a_row(tmp_path):
     path = tmp_path / "data.csv"
     for text, how in (
