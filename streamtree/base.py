@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Hashable
 from typing import Any, Self, TypeVar, cast
 
+import numpy as np
 from river import base
 
 from streamtree import drawing, inspection, modelfile, parameters
@@ -1194,11 +1195,11 @@ def interval(lower: float, upper: float) -> Any:
 
 def check_bool(name: str, value: Any) -> bool:
     """True or False, and nothing else."""
-    if not isinstance(value, bool):
+    if not isinstance(value, (bool, np.bool_)):
         raise TypeError(
             f"{name} must be True or False, got {_shown(value)} ({type(value).__name__})"
         )
-    return value
+    return bool(value)
 
 
 def check_max_bytes(value: Any) -> int | None:

@@ -161,7 +161,7 @@ def test_absurd_numbers_are_refused_by_name(estimator):
     [
         {"max_splits": 1, "swap_resistance": 1, "grace_period": 1, "forgetting": 0},
         {"max_splits": np.int8(5), "learning_rate": np.float32(0.5), "delta": np.float64(0.5)},
-        {"seed": np.uint64(2**64 - 1), "swap_resistance": np.int64(3)},
+        {"seed": np.uint64(2**64 - 1), "swap_resistance": np.int64(3), "restarts": np.True_},
         {"seed": 0, "forgetting": 0.999, "delta": 1e-300, "learning_rate": 1e-300},
         {"loss": np.str_("logistic"), "max_splits": 2**30 - 1, "learning_rate": 1e300},
     ],
@@ -185,7 +185,10 @@ def test_numpy_parameters_mean_what_plain_ones_mean():
     plain.learn_many(X, y)
     other.learn_many(X, y)
     assert pickle.dumps(plain.snapshot()) == pickle.dumps(other.snapshot())
-    plain, other = (ForestClassifier(2, ("extra",), seed=seed) for seed in (2**60, np.int64(2**60)))
+    plain, other = (
+        ForestClassifier(2, ("extra",), seed=seed, restarts=restarts, rests=restarts)
+        for seed, restarts in ((2**60, False), (np.int64(2**60), np.False_))
+    )
     plain.learn_many(X, y)
     other.learn_many(X, y)
     assert pickle.dumps(plain.snapshot()) == pickle.dumps(other.snapshot())
