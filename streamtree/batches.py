@@ -485,6 +485,9 @@ class Batch:
             kind = None if _is_of_one_type(names) else object
             columns = pd.Index(names, dtype=kind, tupleize_cols=False)
             return type(native)(values, index=native.index, columns=columns)
+        if not names:
+            # a frame made of columns would have no rows
+            return self._frame.drop(self._frame.columns).to_native()
         import narwhals.stable.v2 as nw
 
         return nw.from_dict(

@@ -18,7 +18,12 @@ from support.isolated import run_isolated
 from support.strategies import arrays, chunkings, settings
 from support.streams import as_dicts, blobs, changing_rows
 
-from streamtree import LOMTreeClassifier, ModelTreeClassifier, SoftTreeRegressor
+from streamtree import (
+    LOMTreeClassifier,
+    ModelTreeClassifier,
+    NonGreedyTreeMultiTargetRegressor,
+    SoftTreeRegressor,
+)
 
 
 def learn_loop(model, rows, labels, weights=None):
@@ -361,6 +366,11 @@ def test_predictions_before_any_learning():
     assert model.predict_proba_many(frame).shape == (3, 0)
     assert list(model.predict_proba_many(frame).index) == [5, 6, 7]
     assert model.predict_many(pl.DataFrame(X)).to_list() == [None] * 3
+    several = NonGreedyTreeMultiTargetRegressor()
+    for predict in (model.predict_proba_many, several.predict_many):
+        assert predict(pa.table({"a": [1.0] * 3})).shape == (3, 0)
+        # older ones of polars have no rows without columns
+        assert predict(pl.DataFrame(X)).shape == pl.DataFrame(X).drop("column_0", "column_1").shape
 
 
 def test_frames_come_back_in_kind():
