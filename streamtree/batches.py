@@ -9,8 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 import reprlib
-import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Set
 from decimal import Decimal
 from numbers import Real
@@ -21,7 +19,7 @@ from numpy.typing import NDArray
 
 from streamtree._core.learners.learner import MAX_WEIGHT
 from streamtree._core.learners.regressor import MAX_TARGET
-from streamtree._core.stream.features import MISSING, Category, Shared, category_text
+from streamtree._core.stream.features import MISSING, Category, Shared, category_text, warn
 from streamtree._core.stream.sources import CodedRows, DenseRows, SparseRows
 from streamtree.inspection import distinct_texts, is_encodable
 
@@ -36,7 +34,6 @@ NUMBERS, TEXTS = {int, float, bool}, {str, type(None)}
 WIDE_INTEGERS = {"Int128", "UInt128"}
 # what a column has, and what it was learned as, that have nothing in common
 STRANGERS = (("numbers", "categories"), ("categories", "numbers"))
-PACKAGE = "streamtree."
 # of names that columns are called by, which features cannot have
 OWN_NAMES = {Category, Shared}
 # characters of a label up to which an array of labels is one of numpy's strings
@@ -56,14 +53,6 @@ def _kind_of(types: set[type], is_nominal: bool) -> str:
     if is_nominal or (str in types and types <= TEXTS):
         return "categories"
     return "both" if str in types else "numbers"
-
-
-def _warn(message: str) -> None:
-    """Warn of a line outside this package."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, stacklevel=level)
 
 
 def _checked_csr(X: Any) -> Any:
@@ -290,7 +279,7 @@ class Batch:
             return
         names = [name for name in self.names if type(name) not in OWN_NAMES]
         if is_asked and names and not any(map(features.kind_of, names)):
-            _warn(
+            warn(
                 f"none of the columns of X, {_shown(names)}, has been learned; the model knows "
                 f"{_shown(features.names)}"
             )
@@ -300,7 +289,7 @@ class Batch:
                 and features.kind_of(name) == known and not self._is_missing(name)
             ]
             if strangers:
-                _warn(
+                warn(
                     f"columns with {kind} were learned as {known}, which are different features: "
                     f"{_shown(strangers)}; where numbers are categories, say so by "
                     "nominal_attributes"

@@ -11,6 +11,7 @@ cdef enum:
     UNBOUNDED = 0x7FFFFFFFFFFFFFFF      # more bytes than there are
 
 
+cpdef int warn(str message) except -1
 cdef uint32_t stable_hash(object name) except? 0
 cdef int check_name(object name) except -1
 cpdef str category_text(object value)

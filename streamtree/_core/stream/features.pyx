@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 PLAIN_NAMES = (str, int, float, bytes, np.generic, type(None))
+PACKAGE = "streamtree."
 # types of what is missing besides None and NaN, all of pandas
 MISSING = {"NAType", "NaTType"}
 # what stands in a representation that follows an address, or the order of a set
@@ -41,6 +42,8 @@ cdef extern from "Python.h":
     bint PyUnicode_CheckExact(PyObject* value)
     bint PyLong_CheckExact(PyObject* value)
     long PyLong_AsLongAndOverflow(PyObject* value, int* overflow)
+    # borrowed, too; NULL where a thread began with a compiled function
+    PyObject* PyEval_GetFrame()
 
 cdef extern from *:
     """
@@ -54,6 +57,16 @@ cdef extern from *:
     }
     """
     uint64_t dict_version "streamtree_dict_version"(PyObject* x)
+
+
+cpdef int warn(str message) except -1:
+    """Warn of a line outside this package; compiled functions have no frames."""
+    cdef PyObject* innermost = PyEval_GetFrame()
+    level, frame = 1, None if innermost == NULL else <object> innermost
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level)
+    return 0
 
 
 cdef str name_text(object name):
@@ -411,10 +424,9 @@ cdef class FeatureIndex:
             len(home.columns) == TOLD_OF_NUMBERS and name[0] not in self.nominal
             and are_numbers(list(home.columns))
         ):
-            warnings.warn(
+            warn(
                 f"feature {name[0]!r} has {TOLD_OF_NUMBERS:,} categories that are numbers, "
-                f"such as {name[1]!r}: if they are amounts, give numbers in their place",
-                stacklevel=2,
+                f"such as {name[1]!r}: if they are amounts, give numbers in their place"
             )
         return 0
 
@@ -427,9 +439,9 @@ cdef class FeatureIndex:
             what = f"feature {name[0]!r} has had {n} different strings, the last {name[1]!r}"
         else:
             what = f"{len(self.names)} features have come, the last {name!r}"
-        warnings.warn(
+        warn(
             f"{what}: each is a column of its own, and those that find no room within max_bytes "
-            "share a few columns", stacklevel=2,
+            "share a few columns"
         )
         return 0
 

@@ -4,10 +4,9 @@ cimport cython
 from cpython.list cimport PyList_GET_ITEM
 from libc.stdint cimport int32_t, int64_t
 
-from streamtree._core.stream.features cimport UNBOUNDED, PyObject, object_bytes
+from streamtree._core.stream.features cimport UNBOUNDED, PyObject, object_bytes, warn
 
 import reprlib
-import warnings
 
 import numpy as np
 
@@ -175,11 +174,10 @@ cdef class LabelIndex:
         """Remember a label for when it comes again; the oldest are forgotten."""
         cdef dict waiting = self._waiting.copy() if self._waiting_before is None else self._waiting
         if not waiting:
-            warnings.warn(
+            warn(
                 f"y has had {self.size + 1} different labels, most of them once, the last "
                 f"{reprlib.repr(label)}: as long as that is so, others are learned from the second "
-                "time on",
-                stacklevel=2,
+                "time on"
             )
         waiting[label] = None
         if len(waiting) > MOST_WAITING:
@@ -201,9 +199,9 @@ cdef class LabelIndex:
             self._bytes <= self.most // TOLD_OF_LABELS < self._bytes + size
             or number == self.most_labels // TOLD_OF_LABELS
         ):
-            warnings.warn(
+            warn(
                 f"y has had {number + 1} different labels, the last {reprlib.repr(label)}: "
-                "those that find no room within max_bytes will be refused", stacklevel=2,
+                "those that find no room within max_bytes will be refused"
             )
         if came_before:
             if self._waiting_before is None:

@@ -694,6 +694,8 @@ def test_numbers_that_come_as_strings_are_warned_of_once():
         pickle.loads(pickle.dumps(model))
     assert len(told) == 1
     assert "'a' has 1,000 categories that are numbers, such as '125.0'" in str(told[0].message)
+    # the line that calls
+    assert told[0].filename == __file__
 
 
 def test_a_refused_row_leaves_the_counts_of_labels_as_they_were():

@@ -114,8 +114,9 @@ def test_many_labels_that_come_again_do_not_wait():
 def test_the_first_one_that_waits_is_told():
     X, y = flood()
     with pytest.warns(UserWarning, match=r"y has had \d+ different labels, most of them once, the "
-                                         r"last '.*': as long as that is so, others are"):
+                                         r"last '.*': as long as that is so, others are") as told:
         ModelTreeClassifier(**SMALL).learn_many(X, y)
+    assert told[0].filename == __file__
 
 
 class FailsLater(Mapping):
