@@ -278,3 +278,21 @@ def test_of_huge_values_the_parts_are_finite_and_sum_to_the_score(model):
         model.learn_one(x, int(x["b"] > 0))
         for score, total, size in parts_of(model, x):
             assert abs(score - total) <= DIGITS * size < np.inf
+
+
+@pytest.mark.parametrize("n_classes", [2, 5])
+@pytest.mark.parametrize("params", [
+    {"learning_rate": 1.0, "algorithm": "paper", "leaf": "linear"},
+    {"learning_rate": 1.0, "algorithm": "paper", "leaf": "linear", "routing": "hard"},
+    {"learning_rate": 1e308}, {"learning_rate": 1e308, "routing": "hard"},
+])
+def test_weights_that_lead_anywhere_are_explained(params, n_classes):
+    X = np.random.default_rng(0).normal(size=(3000, 4))
+    y = np.digitize(X[:, 0], np.linspace(-1, 1, n_classes - 1) if n_classes > 2 else [0.0])
+    X = X * 1e6 if "algorithm" in params else X
+    model = SoftTreeClassifier(delta=0.9, window=20, penalty_share=0.1, **params)
+    model.learn_many(X, y)
+    with np.errstate(over="raise", divide="raise", invalid="raise"):
+        for row in [*X[:20].tolist(), [1e300, -1e300], [-1e300, 1e300]]:
+            ((score, total, size),) = parts_of(model, dict(enumerate(row)))
+            assert abs(score - total) <= DIGITS * size

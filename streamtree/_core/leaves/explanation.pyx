@@ -20,6 +20,8 @@ import numpy as np
 cdef int N_POINTS = 128
 # Parts below it have sums and ratios that are finite; larger ones are brought within MOST.
 cdef double LARGE = 1e100, MOST = 1e300
+# Sums of parts above it have ratios that are finite.
+cdef double SMALL = 1e-100
 
 
 cdef class Explanation:
@@ -96,7 +98,7 @@ cdef object pushing(object parts, bint is_up):
 cdef object closed(object parts, double difference):
     """Parts that sum to a difference: scaled if that is enough, else all moved by their sizes."""
     total = parts.sum()
-    if (parts >= 0.0).all() and total > 0.0 or 0.0 < difference / (total or 1.0) <= 2.0:
+    if abs(total) > SMALL and ((parts >= 0.0).all() or 0.0 < difference / total <= 2.0):
         return parts * (difference / total)
     sizes = np.abs(parts)
     return parts + (difference - total) * (sizes / sizes.sum())

@@ -429,7 +429,8 @@ cdef class SoftTree(SoftNodes):
                 parts += np.multiply.outer(gates, change)
             elif self.is_linear:
                 products = weighted(&self.nodes[node].leaf, 2 * self.output_capacity, x, scratch)
-                parts += reach * products[:, :self.outputs]
+                # steps as they are may lead anywhere
+                parts += reach * within_range(products[:, :self.outputs])
         if self.is_regression:
             parts = parts[:, 0] / (1.0 if self.is_paper else self.unit.factor or 1.0)
         elif self.outputs == 1:
