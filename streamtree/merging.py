@@ -192,7 +192,10 @@ def _merged(states: list[State], base: State) -> State:
     if (rows < 0).any():
         raise ValueError("a model has learned fewer rows than the start has")
     if any(state["tree"]["n_learned"] < base["tree"]["n_learned"] for state in states):
-        raise ValueError("a model has begun anew: none does with restarts=False")
+        raise ValueError(
+            "a model has begun anew: with restarts=False only a regressor does, in its first 32 "
+            "rows; let each learn so many before the first merge"
+        )
     shares = rows / rows.sum() if rows.sum() else np.full(len(states), 1 / len(states))
     features, columns = _union([base["features"], *(state["features"] for state in states)])
     merged: State = {

@@ -73,7 +73,9 @@ class DataParallel(Shape, Generic[Model]):
         At least 1: the number of replicas.
     merge_rows
         At least 1: replicas are merged when so many rows were learned by all of them together. The
-        first so many rows are learned by all of them.
+        first so many rows are learned by all of them, unless the model has `start="zeros"`. A
+        regressor needs 32 for every worker: where a target among its first 32 is far out it begins
+        anew, and cannot be merged with its start.
     **options
         `folder`, `checkpoint_rows`, `in_flight`, `resources`, as for `KeyedModels`. Checkpoints are
         made at a merge.

@@ -363,6 +363,27 @@ def test_models_that_have_begun_anew_are_not_merged_with_their_start():
     assert courses[2] == pytest.approx(courses[1])
 
 
+def test_a_regressor_that_has_begun_anew_in_its_first_rows_is_not_merged():
+    X = np.random.default_rng(0).normal(size=(64, 2))
+    y = X @ [1.0, 2.0]
+    y[20] = 1e6
+    start = NonGreedyTreeRegressor(start="zeros", restarts=False)
+
+    def learn_and_merge(start, rows):
+        models = []
+        for half in (rows[: len(rows) // 2], rows[len(rows) // 2 :]):
+            models.append(copy.deepcopy(start))
+            models[-1].learn_many(X[half], y[half])
+        return merge(models, start=start)
+
+    for at in range(0, 56, 8):
+        start = learn_and_merge(start, range(at, at + 8))
+    with pytest.raises(ValueError, match="only a regressor does, in its first 32 rows"):
+        learn_and_merge(start, range(56, 64))
+    start = learn_and_merge(NonGreedyTreeRegressor(start="zeros", restarts=False), range(64))
+    assert learn_and_merge(start, range(8)).snapshot()["scaler"]["rows"] == 72
+
+
 def test_how_a_forest_has_erred_is_not_how_its_members_have():
     model = small(ForestRegressor)
     model.learn_many(*rows_of(ForestRegressor, 1500, 0))
