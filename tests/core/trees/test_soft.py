@@ -813,3 +813,17 @@ def test_rare_columns_take_no_room_from_gates():
         model.learn_one(x | {f"column {i}": 1.0}, int(row[0] * row[1] + row[2] > 0))
     # some 1,800 with all that came
     assert len(model.snapshot()["tree"]["gates"]["keys"]) < 1500
+
+
+@pytest.mark.filterwarnings("ignore:y has had")
+def test_a_tree_that_begins_late_with_a_label_without_room_learns_some_class():
+    rng = np.random.default_rng(0)
+    model = SoftTreeClassifier(max_bytes=2**18, max_nodes=1)
+    model.learn_many(rng.normal(size=(500, 2)), list(range(100)) * 5)
+    for i in range(60):
+        X = rng.normal(size=(100, 2))
+        model.learn_many(X, 99 - ((X[:, 0] > 0) ^ (i >= 30)))
+        if "challenge" in model.snapshot():
+            break
+    # it sees the last two labels only
+    assert model.snapshot()["challenge"]["tree"]["n_classes"] == 1

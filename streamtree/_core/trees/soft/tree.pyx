@@ -490,6 +490,8 @@ cdef class SoftTree(SoftNodes):
             if capacity > <size_t> self.output_capacity and (
                 bytes_used() // self.output_capacity > bytes_allowed() // capacity
             ):
+                # of a tree that begins late it may be the first label of all
+                self.n_classes = max(self.n_classes, 1)
                 return 0
             self._set_outputs(label + 1)
         self.n_classes = label + 1
