@@ -473,14 +473,12 @@ class Reader:
             if name in how.drop:
                 continue
             if isinstance(value, (dict, list)):
+                what, hint = "", f": leave it out with --drop {name}"
                 if name in y:
-                    raise DataError(
-                        f"{self.name}, line {line}: the target {name!r} is "
-                        f"{type(value).__name__}, no number or text"
-                    )
+                    what, hint = "the target ", ""
                 raise DataError(
-                    f"{self.name}, line {line}: {name!r} is {type(value).__name__} and not one "
-                    f"number or text: leave it out with --drop {name}"
+                    f"{self.name}, line {line}: {what}{name!r} is {type(value).__name__} and not "
+                    f"one number or text{hint}"
                 )
             if isinstance(value, str):
                 value = value.strip()

@@ -468,6 +468,8 @@ def test_dates_are_no_numbers(tmp_path, cells, kind, how):
         (b'{"a": 1}\n{"a": ' + b"[" * 10_000, {}, "line 2 is not JSON"),
         (b'{"a": 1}\n[1]\n', {}, "line 2 is no object"),
         (b'{"a": {"b": 1}}\n', {}, "'a' is dict"),
+        (b'{"a": 1, "y": [2]}\n', {"targets": ["y"]},
+         "line 1: the target 'y' is list and not one number or text"),
         (b'{"a": 1}\n', {"targets": ["b"]}, "no column 'b'"),
         (b"a,d\n1,1.2.24\n", {"dates": {"d": "%Y-%m-%d"}}, "'d' holds '1.2.24', not a date"),
         (b"a,d\n1,7\n", {"dates": {"d": "%d %d"}}, "'d' holds '7', not a date like '%d %d'"),

@@ -83,8 +83,8 @@ cdef class Window:
     cdef void _rank(self, int32_t field) noexcept nogil
     cdef bint _promote(self, int32_t column) except -1 nogil
     cdef int32_t _next_to_promote(self, const View* listed) noexcept nogil
-    cdef bint _comes_again(self, int32_t column) noexcept nogil
-    cdef bint _stays(self, int32_t column, bint costs_rows) noexcept nogil
+    cdef bint _comes_again(self, int32_t column, int64_t age) noexcept nogil
+    cdef bint _stays(self, int32_t column, int64_t age, bint costs_rows) noexcept nogil
     cdef int _push_list(self, const View* listed) except -1 nogil
     cdef int64_t _make_room_for_list(self, const View* listed) except -1 nogil
     cdef int64_t _fitting_capacity(self) noexcept nogil

@@ -304,36 +304,37 @@ cdef class Window:
         """The column of a row that is to become a field, by its name; -1 if there is none."""
         cdef Py_ssize_t i
         cdef int32_t column, found = -1
+        cdef int64_t age
+        cdef const ColumnScale* scale
         cdef const uint32_t* names = self.context.hashes
         cdef bint costs_rows = self.most_slots(1) < full_capacity(self.length)
         cdef bint is_free = self.n_fields < FEW_FIELDS and not costs_rows
         for i in range(listed.n):
             column = listed.columns[i]
+            if self.field_of[column] >= 0 or self.context.groups[column] >= 0 or (
+                found >= 0 and names[column] >= names[found]
+            ):
+                continue
+            scale = &self.context.scaler.columns[column]
+            age = self.context.scaler.rows - scale.birth
             if (
-                self.field_of[column] < 0 and self.context.groups[column] < 0
-                and (found < 0 or names[column] < names[found])
-                and (
-                    self._stays(column, costs_rows)
-                    if self.context.scaler.columns[column].is_listed
-                    else is_free and self._comes_again(column)
-                )
+                self._stays(column, age, costs_rows) if scale.is_listed
+                else is_free and self._comes_again(column, age)
             ):
                 found = column
         return found
 
-    cdef bint _comes_again(self, int32_t column) noexcept nogil:
+    cdef bint _comes_again(self, int32_t column, int64_t age) noexcept nogil:
         """Whether a column is none of those that come once each, or for a few rows."""
-        cdef const ColumnScale* scale = &self.context.scaler.columns[column]
-        cdef int64_t age = self.context.scaler.rows - scale.birth
-        return self._stays(column, True) and AGAIN_PARTS * (n_shown(scale) - 2) >= age
+        cdef int64_t n = n_shown(&self.context.scaler.columns[column])
+        return self._stays(column, age, True) and AGAIN_PARTS * (n - 2) >= age
 
-    cdef bint _stays(self, int32_t column, bint costs_rows) noexcept nogil:
+    cdef bint _stays(self, int32_t column, int64_t age, bint costs_rows) noexcept nogil:
         """Whether a column that is in many rows is likely to stay in them.
 
         One that a few rows in turn have looks the same at first, above all one of names without
         room. It may come and go where there is room for all rows.
         """
-        cdef int64_t age = self.context.scaler.rows - self.context.scaler.columns[column].birth
         if self.context.features.codes[column].is_shared:
             return 2 * age >= self.capacity
         return age >= TRIAL or not costs_rows
@@ -456,8 +457,8 @@ cdef class Window:
 
         Which of them are fields depends on their names, not on the order in which a row has them.
         """
-        cdef int32_t column, group, first = self.n_columns
-        cdef int64_t last_name
+        cdef int32_t column, field, group, first = self.n_columns
+        cdef int64_t last_name, row, birth
         self.field_of = <int32_t*> counted_room(
             self.field_of, &self._column_capacity, size, sizeof(int32_t)
         )
@@ -469,11 +470,15 @@ cdef class Window:
         last_name = self._last_name(size) if first == 0 else -1
         for column in range(first, size):
             if self.context.groups[column] < 0:
-                self.field_of[column] = -1
+                field = -1
                 if self.n_fields < FEW_FIELDS and self.context.hashes[column] <= last_name:
-                    self.field_of[column] = self._add_field(
-                        column, -1, self.context.hashes[column]
+                    field = self._add_field(column, -1, self.context.hashes[column])
+                birth = self.context.scaler.columns[column].birth
+                for row in range(self.first(), self.size if field >= 0 else 0):
+                    self.cells_of(self.slot_of(row))[field].number = (
+                        NAN if row < birth else narrowed(self.context, column, 0.0)
                     )
+                self.field_of[column] = field
             if self.field_of[column] < 0:
                 self._add_to_lists()
             self.n_columns = column + 1
@@ -550,7 +555,7 @@ cdef class Window:
 
     cdef int32_t _add_field(self, int32_t column, int32_t group,
                             uint32_t name) except -2 nogil:
-        """A field of numbers, or of categories; missing in the rows before its birth.
+        """A field of numbers, which are to be written, or of categories, which are missing.
 
         -1 where there is no room for it.
         """
@@ -561,21 +566,14 @@ cdef class Window:
     cdef int32_t _put_field(self, int32_t column, int32_t group,
                             uint32_t name) except -1 nogil:
         cdef int32_t slot, place = self.n_fields
-        cdef int64_t row, birth
         self._reserve_fields(place + 1)
         self.fields[place] = Field(column, group, name)
         if group >= 0:
             for slot in range(self.capacity):
                 self.cells_of(slot)[place].code = -1
-        else:
-            birth = self.context.scaler.columns[column].birth
-            for row in range(self.first(), self.size):
-                self.cells_of(self.slot_of(row))[place].number = (
-                    NAN if row < birth else narrowed(self.context, column, 0.0)
-                )
         self.n_fields += 1
-        self._rank(self.n_fields - 1)
-        return self.n_fields - 1
+        self._rank(place)
+        return place
 
     cdef int _reserve_fields(self, int32_t n) except -1 nogil:
         """Make room for n fields; the rows move apart."""
