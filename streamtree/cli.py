@@ -1082,7 +1082,7 @@ def inspect(model: str, **options: Any) -> None:
                 "class": type(loaded).__name__, "parameters": loaded._get_params(),
                 "rows": position, "summary": dict(loaded.summary), "importances": importances,
                 **_structure(loaded),
-            }, default=str)
+            }, default=_plain)
         )
         return
     title = f"{model}: {type(loaded).__name__}"
@@ -1100,6 +1100,11 @@ def inspect(model: str, **options: Any) -> None:
         for name, value in {**rows, **loaded._get_params()}.items():
             table.add_row(str(name), f"{value:,}" if type(value) is int else str(value))
     print_table(table)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no type for as text; a number of numpy is a number."""
+    return value.item() if isinstance(value, (np.number, np.bool_)) else str(value)
 
 
 def _weights(model: Any) -> dict[str, float]:

@@ -284,6 +284,15 @@ def test_train_predict_inspect(data):
         Path("tree.png").unlink()
 
 
+def test_parameters_of_numpy_are_numbers_in_json():
+    given = {"learning_rate": np.float32(0.5), "seed": np.int64(3), "restarts": np.False_}
+    ModelTreeClassifier(**given).save("m.st")
+    found = json.loads(call("inspect", "m.st", "--json")[0])["parameters"]
+    assert {name: found[name] for name in given} == {
+        "learning_rate": 0.5, "seed": 3, "restarts": False
+    }
+
+
 def test_labels_that_are_dates_are_text():
     days = pl.Series(["2025-01-01", "2025-01-02"] * 20)
     frame = pl.DataFrame({"a": np.arange(40) % 2, "day": days.str.to_date()})
