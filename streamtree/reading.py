@@ -286,7 +286,9 @@ class Reader:
                 names = next(csv.reader([header], delimiter=separator), [])
                 names = [name.strip() or f"column {i}" for i, name in enumerate(names, 1)]
                 block, line, n_lines = block[end:], line + 1, n_lines - 1
-            separator = separator or _separator_of(block.partition(b"\n")[0].decode())
+            separator = separator or _separator_of(
+                block[:_end_of_line(block, True, first=True)].decode()
+            )
             self._check_names(names)
             frame = self._text_frame(block, names, separator, line)
             if frame is not None:

@@ -122,6 +122,8 @@ def test_what_is_in_quotes_is_no_delimiter(tmp_path):
     assert_rows(rows_of(path), [{"a, in m": 1.0, "b, in s": "x,y,z"}])
     path.write_text('"x,y,z";1\n')
     assert_rows(rows_of(path, header=["a", "b"]), [{"a": "x,y,z", "b": 1.0}])
+    path.write_text('"x;y;z\n",1\n')
+    assert_rows(rows_of(path, header=["a", "b"]), [{"a": "x;y;z", "b": 1.0}])
 
 
 def test_commas_are_points_between_semicolons(tmp_path):
