@@ -278,14 +278,14 @@ class Reader:
                 block = rest
                 if not block:
                     continue
-            n_lines = block.count(b"\n")
             if not names:
                 end = _end_of_line(block, True, first=True)
                 header = block[:end].decode().strip("\r\n")
                 separator = separator or _separator_of(header)
                 names = next(csv.reader([header], delimiter=separator), [])
                 names = [name.strip() or f"column {i}" for i, name in enumerate(names, 1)]
-                block, line, n_lines = block[end:], line + 1, n_lines - 1
+                line += block.count(b"\n", 0, end)
+                block = block[end:]
             separator = separator or _separator_of(
                 block[:_end_of_line(block, True, first=True)].decode()
             )
@@ -293,7 +293,7 @@ class Reader:
             frame = self._text_frame(block, names, separator, line)
             if frame is not None:
                 yield self._typed(frame, separator)
-            line += n_lines
+            line += block.count(b"\n")
 
     def _text_frame(self, block: bytes, names: list[str], separator: str, line: int) -> Any:
         """A block as a frame of strings; raises where a row has more or fewer fields."""

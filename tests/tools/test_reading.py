@@ -464,6 +464,7 @@ def test_dates_are_no_numbers(tmp_path, cells, kind, how):
         (b'a,b\n0,y\n\n1"2,x\n3,4\n', {}, "line 4: a quote within a field"),
         (b'a,b\n0,"y\nz"\n5" pipe,x\n6" pipe,4\n', {}, "line 4: a quote within a field"),
         (b'a,b\n1,"y\nz"\n"3\n4"\n', {}, "line 4: expected 2 fields, found 1"),
+        (b'a,"b\nc"\n1,2,3\n', {}, "line 3: expected 2 fields, found 3"),
         (b"a,b\n1,2\n", {"drop": frozenset("z")}, "no column 'z': there are 'a', 'b'"),
         (b'{"a": 1, "b": 2}\n', {"targets": ["b", "c"]}, "no column 'c': there are 'a', 'b'"),
         (b'{"a": 1}\n{"a": \n', {}, "line 2 is not JSON"),
