@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import settings as run
 from hypothesis import strategies as st
 from river import base
-from support.estimators import answers, as_batch, cases, defaults, learned, stream_of, targets_of
+from support.estimators import (
+    CASES,
+    answers,
+    as_batch,
+    cases,
+    defaults,
+    learned,
+    stream_of,
+    targets_of,
+)
 from support.marks import first_quick
 from support.strategies import arrays, chunkings
 from support.streams import as_dicts, changing_rows
@@ -190,3 +199,17 @@ def test_rows_of_a_batch_are_not_those_of_a_dict(estimator, params):
     assert answers(model, [x]) == expected
     model.test_then_learn_many(pd.DataFrame({"text": ["a"]}), as_batch(y[:1]), [0.0])
     assert answers(model, [x]) == expected
+
+
+@pytest.mark.parametrize(
+    ("estimator", "params"), [case for case in CASES if is_classifier(case.values[0])]
+)
+def test_no_probability_is_above_one(estimator, params):
+    """Rounding included: scikit-learn's losses refuse what is. Nearly all rows have one label."""
+    X = np.random.default_rng(0).normal(size=(300, 4))
+    y = (np.arange(300) == 150).tolist()
+    model, one = estimator(**params), estimator(**params)
+    assert model.test_then_learn_many(X, y, proba=True).max() <= 1.0
+    for x, label in zip(as_dicts(X), y, strict=True):
+        assert max(one.predict_proba_one(x).values(), default=0.0) <= 1.0
+        one.learn_one(x, label)

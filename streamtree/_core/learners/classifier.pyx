@@ -27,6 +27,19 @@ cdef class Classifier(Learner):
             self.tree.predict(&workspace.row, workspace.scratch, out)
         return 0
 
+    cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
+                   Prediction* out) except -1 nogil:
+        self.look(workspace, example, zeros_implied, out)
+        if out != NULL:
+            self.settle(out)
+        return 0
+
+    cdef void settle(self, Prediction* out) noexcept nogil:
+        cdef int32_t i
+        # shares are sums: rounding may make one more than all
+        for i in range(self.intake.context.n_labels if out.shares != NULL else 0):
+            out.shares[i] = min(out.shares[i], 1.0)
+
     def check_labels(self, labels):
         """Raise if normalized labels would be more than the tree can tell apart."""
         if not self.tree.max_labels:

@@ -485,7 +485,9 @@ cdef class Learner:
 
     cdef int answer(self, Workspace workspace, Prediction* out) noexcept nogil:
         """What the learner says of it."""
-        return self.foretell(workspace, out)
+        self.foretell(workspace, out)
+        self.settle(out)
+        return 0
 
     cdef void settle(self, Prediction* out) noexcept nogil:
         """Turn what the tree says into what the learner says."""

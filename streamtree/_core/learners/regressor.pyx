@@ -164,11 +164,6 @@ cdef class Regressor(Learner):
             judge(state, predicted, target, weight)
         admit(state, target, weight)
 
-    cdef int answer(self, Workspace workspace, Prediction* out) noexcept nogil:
-        self.tree.predict(&workspace.row, workspace.scratch, out)
-        self.settle(out)
-        return 0
-
     cdef void settle(self, Prediction* out) noexcept nogil:
         cdef int32_t i
         for i in range(self.intake.context.n_targets if self.shrinks else 0):
