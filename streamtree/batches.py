@@ -24,7 +24,7 @@ from streamtree._core.stream.sources import CodedRows, DenseRows, SparseRows
 from streamtree.inspection import distinct_texts, is_encodable
 
 __all__ = [
-    "Batch", "as_table", "indexed_frame", "label_array", "label_list", "labels_of", "take_rows",
+    "Batch", "eager_frame", "indexed_frame", "label_array", "label_list", "labels_of", "take_rows",
     "target_array", "target_columns", "weight_array",
 ]
 
@@ -203,13 +203,7 @@ class Batch:
     def _take_frame(self, X: Any) -> None:
         import narwhals.stable.v2 as nw
 
-        try:
-            frame = nw.from_native(as_table(X), eager_only=True)
-        except TypeError:
-            raise TypeError(
-                "X must be a 2-D numpy array, a scipy sparse matrix or a data frame, "
-                f"got {type(X).__name__}"
-            ) from None
+        frame = eager_frame(X)
         # what numpy has no type for, or only that of objects
         wide = [
             name for name, dtype in frame.schema.items()
@@ -561,13 +555,21 @@ def labels_of(numbers: NDArray[np.int32], labels: list[Any]) -> NDArray[Any]:
     return label_array([*labels, None] if (numbers < 0).any() else labels)[numbers]
 
 
-def as_table(X: Any) -> Any:
-    """A record batch of pyarrow as a table; all else as it is."""
-    if type(X).__name__ != "RecordBatch":
-        return X
-    import pyarrow as pa
+def eager_frame(X: Any) -> Any:
+    """A data frame of any library, with all of its rows there, as that of narwhals."""
+    import narwhals.stable.v2 as nw
 
-    return pa.Table.from_batches([X])
+    if type(X).__name__ == "RecordBatch":
+        import pyarrow as pa
+
+        X = pa.Table.from_batches([X])
+    try:
+        return nw.from_native(X, eager_only=True)
+    except TypeError:
+        raise TypeError(
+            "X must be a 2-D numpy array, a scipy sparse matrix or a data frame, "
+            f"got {type(X).__name__}"
+        ) from None
 
 
 def take_rows(X: Any, rows: Any) -> Any:
@@ -576,9 +578,7 @@ def take_rows(X: Any, rows: Any) -> Any:
         return X[rows]
     if hasattr(X, "tocsr"):
         return X.tocsr()[rows]
-    import narwhals.stable.v2 as nw
-
-    return nw.from_native(as_table(X), eager_only=True)[rows].to_native()
+    return eager_frame(X)[rows].to_native()
 
 
 def indexed_frame(records: list[dict[str, Any]], index: str) -> Any:

@@ -37,8 +37,14 @@ except ImportError as error:
     ) from error
 
 import streamtree
-from streamtree.base import StreamClassifier, StreamRegressor, comparable, public_estimators
-from streamtree.batches import as_table, take_rows
+from streamtree.base import (
+    StreamClassifier,
+    StreamRegressor,
+    check_nominal,
+    comparable,
+    public_estimators,
+)
+from streamtree.batches import eager_frame, take_rows
 from streamtree.parameters import checked
 
 
@@ -165,8 +171,8 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
 
     def _rows(self, X: Any) -> Any:
         """X as a learner takes it; columns go by their names where they have some."""
-        X, reset = as_table(X), not hasattr(self, "model_")
-        if not hasattr(X, "columns"):
+        reset = not hasattr(self, "model_")
+        if not hasattr(type(X), "columns"):
             X = validate_data(
                 self, X, reset=reset, accept_sparse="csr", ensure_all_finite="allow-nan",
                 dtype=[np.float64, np.float32, np.uint8],
@@ -174,13 +180,14 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
             if reset:
                 self._check_nominal(getattr(self, "feature_names_in_", range(X.shape[1])))
             return self._named(X) if hasattr(self, "feature_names_in_") else X
+        frame = eager_frame(X)
+        X = frame.to_native()
         validate_data(self, X, reset=reset, skip_check_array=True)
-        if not X.shape[0]:
-            raise ValueError(f"Found array with 0 sample(s) (shape={X.shape})")
+        for size, what in zip(X.shape, ("sample", "feature"), strict=True):
+            if not size:
+                raise ValueError(f"Found array with 0 {what}(s) (shape={X.shape})")
         if reset:
-            import narwhals.stable.v2 as nw
-
-            self._frame_backend = nw.from_native(X, eager_only=True).implementation
+            self._frame_backend = frame.implementation
         names = getattr(self, "feature_names_in_", range(X.shape[1]))
         if reset:
             self._check_nominal(names)
@@ -193,7 +200,7 @@ class _Wrapped(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no type
     def _check_nominal(self, names: Any) -> None:
         """Raise for names of `nominal_attributes` that no column has."""
         known = set(names)
-        for name in self.nominal_attributes or ():
+        for name in check_nominal(self.nominal_attributes) or ():
             if name not in known:
                 raise ValueError(
                     f"nominal_attributes: there is no column {name!r}; columns go by their names "

@@ -147,6 +147,15 @@ def test_frames_of_nothing_are_refused(frame, empty):
             call()
 
 
+def test_rows_without_columns_and_frames_without_rows_yet_are_refused():
+    X, model = pd.DataFrame({"a": [0.0, 1.0] * 30}), made("ModelTreeClassifier")
+    with pytest.raises(ValueError, match=r"0 feature\(s\) \(shape=\(60, 0\)\)"):
+        model.fit(X[[]], [0, 1] * 30)
+    for call in (lambda lazy: model.fit(lazy, [0, 1] * 30), model.fit(X, [0, 1] * 30).predict):
+        with pytest.raises(TypeError, match="a data frame, got LazyFrame"):
+            call(pl.from_pandas(X).lazy())
+
+
 def test_columns_go_by_name_or_by_place():
     X, y = blobs(300, 3, features=3, spread=2.0)
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
@@ -374,6 +383,8 @@ def test_nominal_attributes_name_columns_that_there_are():
     assert made("ModelTreeClassifier", nominal_attributes=[0]).fit(X.to_numpy(), y).score(
         X.to_numpy(), y
     ) == 1.0
+    with pytest.raises(TypeError, match="must be a list of names, got RangeIndex"):
+        made("ModelTreeClassifier", nominal_attributes=X.columns).fit(X, y)
 
 
 def test_parameters_of_scikit_learn_that_are_not_here_say_what_is():
