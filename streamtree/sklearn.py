@@ -278,9 +278,10 @@ class _WrappedClassifier(ClassifierMixin, _Wrapped):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability of every label, columns in the order of `classes_`."""
         shares = np.asarray(self._asked().predict_proba_many(self._rows(X)))
-        table = np.zeros((len(shares), len(self.classes_)))
-        labels = np.asarray(self.model_.labels).astype(self.classes_.dtype, copy=False)
-        table[:, np.searchsorted(self.classes_, labels)] = shares
+        # another thread may have learned a label since
+        classes, labels = self.classes_, np.asarray(self.model_.labels[: shares.shape[1]])
+        table = np.zeros((len(shares), len(classes)))
+        table[:, np.searchsorted(classes, labels.astype(classes.dtype, copy=False))] = shares
         return table
 
     def predict_log_proba(self, X: Any) -> NDArray[np.float64]:

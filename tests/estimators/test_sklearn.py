@@ -247,6 +247,25 @@ def test_labels_that_come_later():
     assert vars(fresh) == vars(made("ModelTreeClassifier"))
 
 
+def test_labels_that_another_thread_learns_amid_a_prediction(monkeypatch):
+    """It learned the last two rows just after the model has said what it says."""
+    X, y = np.arange(8.0).reshape(8, 1), np.array(list("bcbcbcad"))
+    fitted = made("ModelTreeClassifier").partial_fit(X[:6], y[:6])
+    before = fitted.predict_proba(X)
+    ask = fitted.model_.predict_proba_many
+
+    def ask_and_learn(rows):
+        said = ask(rows)
+        fitted.partial_fit(X[6:], y[6:])
+        return said
+
+    monkeypatch.setattr(fitted.model_, "predict_proba_many", ask_and_learn)
+    said = fitted.predict_proba(X)
+    assert fitted.classes_.tolist() == list("abcd")
+    assert said[:, 1:3].tolist() == before.tolist()
+    assert not said[:, [0, 3]].any()
+
+
 @pytest.mark.parametrize("kinds", [(int, str), (str, int), (object, float)])
 def test_labels_of_another_kind_are_refused(kinds):
     X, y = blobs(100, 2, features=3, spread=2.0)
