@@ -43,6 +43,18 @@ def test_dicts_arrays_sparse_and_frames_give_the_same_bytes(estimator, params):
         assert pickle.dumps(loop) == pickle.dumps(framed)
 
 
+@defaults
+def test_a_column_may_begin_with_a_zero_that_is_not_stored(estimator, params):
+    """In the very row that brings the first value of all."""
+    X = np.zeros((3, 40))
+    X[0, 2:], X[1:, 0] = np.nan, 1.0
+    y = as_batch(targets_of(estimator, [0, 1, 0], X))
+    dense, sparse = estimator(**params), estimator(**params)
+    dense.learn_many(X, y)
+    sparse.learn_many(sp.csr_array(X), y)
+    assert pickle.dumps(dense) == pickle.dumps(sparse)
+
+
 @cases
 def test_many_predictions_are_those_of_one(estimator, params):
     X, y = stream_of(estimator)

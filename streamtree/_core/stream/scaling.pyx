@@ -201,6 +201,8 @@ cdef class ColumnScaler:
         # a batch announces its columns early, in the order of their births
         while self.n_born < self.size and self.columns[self.n_born].birth < self.rows:
             self.n_born += 1
+            # also where a sparse row does not store the zero that it is born with
+            changes = True
         if not (self.standardises or self.lists):
             return False
         self.implied_rows += zeros_implied
