@@ -86,6 +86,8 @@ class Checkpoint:
     def resume(self, model: Model) -> tuple[Model, int]:
         """The saved model and its position; the given model and 0 where none was saved.
 
+        Parameters that may change while a model learns are those of the saved one.
+
         Raises
         ------
         ValueError
