@@ -27,13 +27,6 @@ cdef class Classifier(Learner):
             self.tree.predict(&workspace.row, workspace.scratch, out)
         return 0
 
-    cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
-                   Prediction* out) except -1 nogil:
-        self.look(workspace, example, zeros_implied, out)
-        if out != NULL:
-            self.settle(out)
-        return 0
-
     cdef void settle(self, Prediction* out) noexcept nogil:
         cdef int32_t i
         # shares are sums: rounding may make one more than all

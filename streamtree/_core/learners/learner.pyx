@@ -476,7 +476,10 @@ cdef class Learner:
     cdef int learn(self, Workspace workspace, const Example* example, bint zeros_implied,
                    Prediction* out) except -1 nogil:
         """As `look`; what is written to `out` is the answer of the learner."""
-        return self.look(workspace, example, zeros_implied, out)
+        self.look(workspace, example, zeros_implied, out)
+        if out != NULL:
+            self.settle(out)
+        return 0
 
     cdef int foretell(self, Workspace workspace, Prediction* out) noexcept nogil:
         """What the tree says of the row whose views were made."""
