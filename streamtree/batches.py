@@ -204,9 +204,10 @@ class Batch:
         import narwhals.stable.v2 as nw
 
         frame = eager_frame(X)
+        schema = frame.schema
         # what numpy has no type for, or only that of objects
         wide = [
-            name for name, dtype in frame.schema.items()
+            name for name, dtype in schema.items()
             if dtype in (nw.Int128, nw.UInt128, nw.Decimal)
         ]
         if wide:
@@ -219,7 +220,7 @@ class Batch:
         self.names = list(frame.columns)
         has_own = not OWN_NAMES.isdisjoint(map(type, self.names))
         if not self._has_nominal() and not has_own and all(
-            dtype.is_numeric() or dtype == nw.Boolean for dtype in frame.schema.values()
+            dtype.is_numeric() or dtype == nw.Boolean for dtype in schema.values()
         ):
             native = frame.to_native()
             if frame.implementation.is_pandas_like():
