@@ -10,7 +10,7 @@ from support.shortage import can_run_short
 
 QUICK = {
     "streams": 5, "malformed": 150, "files": 80, "kills": 11, "interrupts": 11, "crowds": 3,
-    "shortage": 2, "changes": 6,
+    "shortage": 4, "changes": 6,
 }
 FULL = {
     "streams": 20_000, "malformed": 10_000, "files": 20_000, "kills": 300, "interrupts": 200,

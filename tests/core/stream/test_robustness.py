@@ -40,7 +40,7 @@ TARGETS = [
 def test_it_comes_back_to_what_it_was(estimator):
     disturbances = CELLS + UNITS + (TARGETS if estimator in robustness.REGRESSORS else [])
     # a single stream moves by .008 either way, that of a forest by .0035
-    seeds = range(1 if issubclass(estimator, (ForestClassifier, ForestRegressor)) else 4)
+    seeds = range(2 if issubclass(estimator, (ForestClassifier, ForestRegressor)) else 4)
     for name, clean, disturbed in robustness.compare(estimator, disturbances, seeds=seeds):
         assert disturbed > clean - 0.012, name
 
