@@ -8,21 +8,10 @@
 #include <stdint.h>
 
 #include "additive.h"
+#include "sets.h"
 
 /* by speed: what came, and what was expected; of numbers: weights, and what was missing */
 enum { STREAMTREE_SPEEDS = 2, STREAMTREE_SUMS = 2 * STREAMTREE_SPEEDS };
-
-#if defined(STREAMTREE_VECTORS)
-#define STREAMTREE_FIRST_LABEL(labels) __builtin_ctz(labels)
-#else
-STREAMTREE_INLINE int STREAMTREE_FIRST_LABEL(uint32_t labels)
-{
-    int label = 0;
-    for (; !(labels & 1); labels >>= 1)
-        label++;
-    return label;
-}
-#endif
 
 /* evidence = log of what came over what was expected, by speed, of all labels that were looked for,
    each of them a bit; weighted it goes into the sums. Priors are added to both. */
@@ -31,7 +20,7 @@ static inline void streamtree_say_all(
     const float *weights, float *evidence, double *sums)
 {
     for (; labels; labels &= labels - 1) {
-        const int label = STREAMTREE_FIRST_LABEL(labels);
+        const int label = streamtree_lowest(labels);
         const float *here = counts + label * STREAMTREE_SUMS;
         float *said = evidence + label * STREAMTREE_SPEEDS;
 #if defined(STREAMTREE_VECTORS)
@@ -72,7 +61,7 @@ static inline void streamtree_move_weights(
         for (int s = 0; s < STREAMTREE_SPEEDS; s++)
             slopes[s] = evidence[label * STREAMTREE_SPEEDS + s];
     for (; labels; labels &= labels - 1) {
-        const int one = STREAMTREE_FIRST_LABEL(labels);
+        const int one = streamtree_lowest(labels);
         for (int s = 0; s < STREAMTREE_SPEEDS; s++)
             slopes[s] -= shares[one] * evidence[one * STREAMTREE_SPEEDS + s];
     }
@@ -118,7 +107,7 @@ static inline void streamtree_fading(
 static inline void streamtree_fade(float *counts, uint32_t labels, const float *fading)
 {
     for (; labels; labels &= labels - 1) {
-        float *here = counts + STREAMTREE_FIRST_LABEL(labels) * STREAMTREE_SUMS;
+        float *here = counts + streamtree_lowest(labels) * STREAMTREE_SUMS;
 #if defined(STREAMTREE_VECTORS)
         *(streamtree_four *) here *= *(const streamtree_four *) fading;
 #else
@@ -135,7 +124,7 @@ static inline void streamtree_count_label(
     for (int s = 0; s < STREAMTREE_SPEEDS; s++)
         counts[label * STREAMTREE_SUMS + s] += weight;
     for (; labels; labels &= labels - 1) {
-        const int one = STREAMTREE_FIRST_LABEL(labels);
+        const int one = streamtree_lowest(labels);
         for (int s = 0; s < STREAMTREE_SPEEDS; s++)
             counts[one * STREAMTREE_SUMS + STREAMTREE_SPEEDS + s] += weight * expected[one];
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "additive.h"
+#include "sets.h"
 
 #if defined(STREAMTREE_VECTORS) && defined(__SSE2__)
 #include <emmintrin.h>
@@ -18,7 +19,7 @@ enum {
     STREAMTREE_NEAREST = 24,
     /* rows that are looked at side by side: a block */
     STREAMTREE_LANES = 32,
-    /* columns between two looks whether any of them can still be among the nearest */
+    /* columns between two looks whether any of them can still be among the nearest, at most */
     STREAMTREE_LOOK = 8,
     STREAMTREE_MOST_FIELDS = 1024
 };
@@ -102,23 +103,20 @@ STREAMTREE_INLINE uint32_t streamtree_below(const float *distances, float limit)
     return bits;
 }
 
-STREAMTREE_INLINE int streamtree_lowest(uint32_t bits)
-{
-    return __builtin_ctz(bits);
-}
-
 /* Add to distances, those of a block of rows; 0 where none of them is below a limit, which is
-   looked at every few columns: then they are of no use. */
+   looked at every few columns: then they are of no use. `first_look` is the number of columns
+   before the first look; most blocks are to end there, so it follows how far they come. */
 STREAMTREE_INLINE int streamtree_measure(
     const streamtree_look *looks, int32_t n_numbers, int32_t n, const streamtree_cell *block,
-    float limit, float *distances)
+    float limit, int32_t *first_look, float *distances)
 {
     enum { EIGHTS = STREAMTREE_LANES / 8 };
+    const int32_t first = *first_look < n ? *first_look : n;
     streamtree_eight sums[EIGHTS];
     for (int e = 0; e < EIGHTS; e++)
         sums[e] = *(const streamtree_eight *) (distances + 8 * e);
-    for (int32_t i = 0; i < n;) {
-        const int32_t end = i + STREAMTREE_LOOK < n ? i + STREAMTREE_LOOK : n;
+    for (int32_t i = 0, end = first; i < n; end += STREAMTREE_LOOK) {
+        end = end < n ? end : n;
         const int32_t end_of_numbers = end < n_numbers ? end : n_numbers;
         streamtree_whole_eight below;
         for (; i < end_of_numbers; i++) {
@@ -142,8 +140,13 @@ STREAMTREE_INLINE int streamtree_measure(
         below = sums[0] < limit;
         for (int e = 1; e < EIGHTS; e++)
             below |= sums[e] < limit;
-        if (!streamtree_bits(below))
+        if (!streamtree_bits(below)) {
+            if (end == first && first > 1)
+                *first_look = first - 1;
             return 0;
+        }
+        if (end == first)
+            *first_look = first + 2 < STREAMTREE_LOOK ? first + 2 : STREAMTREE_LOOK;
     }
     for (int e = 0; e < EIGHTS; e++)
         *(streamtree_eight *) (distances + 8 * e) = sums[e];
@@ -178,18 +181,11 @@ STREAMTREE_INLINE uint32_t streamtree_below(const float *distances, float limit)
     return bits;
 }
 
-STREAMTREE_INLINE int streamtree_lowest(uint32_t bits)
-{
-    int k = 0;
-    while (!(bits >> k & 1))
-        k++;
-    return k;
-}
-
 STREAMTREE_INLINE int streamtree_measure(
     const streamtree_look *looks, int32_t n_numbers, int32_t n, const streamtree_cell *block,
-    float limit, float *distances)
+    float limit, int32_t *first_look, float *distances)
 {
+    (void) first_look;
     for (int32_t i = 0; i < n; i++) {
         const streamtree_cell *cells = block + looks[i].offset;
         const float value = looks[i].value.number, weight = looks[i].weight;
@@ -230,6 +226,7 @@ STREAMTREE_CLONES int32_t streamtree_nearest(const streamtree_query *of, streamt
     const int32_t n_blocks = (of->size + STREAMTREE_LANES - 1) / STREAMTREE_LANES;
     const int32_t last = of->next % STREAMTREE_LANES;
     int32_t b = of->next / STREAMTREE_LANES, n = 0, n_looks = 0, n_numbers = 0;
+    int32_t first_look = STREAMTREE_LOOK;
     float limit = INFINITY, least = 0.0f;
     streamtree_look looks[STREAMTREE_MOST_FIELDS];
     streamtree_ranked ranked;
@@ -270,7 +267,8 @@ STREAMTREE_CLONES int32_t streamtree_nearest(const streamtree_query *of, streamt
             distances[k] = of->age_weight * (float) (age - k);
         if (!streamtree_measure(
                 looks, n_numbers, n_looks,
-                of->cells + (int64_t) b * of->n_fields * STREAMTREE_LANES, limit, distances))
+                of->cells + (int64_t) b * of->n_fields * STREAMTREE_LANES, limit, &first_look,
+                distances))
             continue;
         if (end > of->size - b * STREAMTREE_LANES)
             end = of->size - b * STREAMTREE_LANES;

@@ -1,9 +1,15 @@
 """The tests of trees that grow from a window: a threshold, or a set of categories."""
 
-from libc.stdint cimport uint32_t
+from libc.stdint cimport int32_t, uint32_t
 
-cdef enum:
-    BUCKETS = 32        # of categories, and the first for rows that have none
+cdef extern from "../kernels/sets.h" nogil:
+    enum:
+        BUCKETS "STREAMTREE_BUCKETS"
+    ctypedef uint32_t Mark "streamtree_mark"
+    uint32_t bucket_of "streamtree_bucket_of"(uint32_t kind, uint32_t salt)
+    uint32_t find_buckets "streamtree_find_buckets"(Mark* marks, int32_t n, uint32_t salt)
+    int lowest "streamtree_lowest"(uint32_t bits)
+    void find_members "streamtree_find_members"(Mark* marks, int32_t n, uint32_t members)
 
 
 cdef union Bound:
@@ -18,12 +24,6 @@ cdef inline Bound bound_of(bint is_set, float threshold, uint32_t members) noexc
     else:
         bound.threshold = threshold
     return bound
-
-
-cdef inline uint32_t bucket_of(uint32_t kind, uint32_t salt) noexcept nogil:
-    """Where a category lies, by a hash of it; which others lie there depends on the salt."""
-    cdef uint32_t word = (kind ^ salt * <uint32_t> 0x85EBCA77) * <uint32_t> 0x9E3779B1
-    return 1 + (word >> 16) % <uint32_t> (BUCKETS - 1) if kind else 0
 
 
 cdef inline bint is_in_set(uint32_t members, uint32_t kind, uint32_t salt) noexcept nogil:

@@ -56,7 +56,8 @@ cdef struct Column:
     int32_t column      # of numbers, or one of the feature's categories
     int32_t field       # its place in the window
     uint8_t salt        # of categories, else 0
-    int32_t n_cuts
+    uint8_t n_cuts
+    uint32_t met        # of categories the buckets that rows are in, by bit
 
 
 cdef class BoostedGrowth:

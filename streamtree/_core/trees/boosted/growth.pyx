@@ -23,7 +23,7 @@ from streamtree._core.kernels.bins cimport (
     sort_values, sum_up, take_out,
 )
 from streamtree._core.kernels.rng cimport below, fraction, next_random
-from streamtree._core.splits.bounds cimport BUCKETS, bound_of, bucket_of
+from streamtree._core.splits.bounds cimport BUCKETS, bound_of, bucket_of, lowest
 from streamtree._core.store.budget cimport counted, give_back, may_grow
 from streamtree._core.stream.window cimport MANY_ROWS, Cell, Window
 from streamtree._core.trees.boosted.stages cimport MOST_SAID, Grown, Stages, StageNode
@@ -106,6 +106,24 @@ cdef inline double gain_of(const Sum* left, const Sum* whole, double before, dou
     ):
         return 0.0
     return left.slope * left.slope / left_weight + slope * slope / weight - before
+
+
+cdef int32_t count_kinds(uint32_t* kinds, int32_t n, int32_t* rows) noexcept nogil:
+    """Say how many rows have each kind, and leave it there once; returns how many there are.
+
+    Where there are many, later ones stay as often as they came, each with one row.
+    """
+    cdef int32_t i, k, n_kinds = 0
+    for i in range(n):
+        k = 0
+        while k < n_kinds and k < BUCKETS and kinds[k] != kinds[i]:
+            k += 1
+        if k == n_kinds or k == BUCKETS:
+            kinds[n_kinds], rows[n_kinds] = kinds[i], 0
+            k = n_kinds
+            n_kinds += 1
+        rows[k] += 1
+    return n_kinds
 
 
 @cython.final
@@ -243,7 +261,7 @@ cdef class BoostedGrowth:
             column = &self.columns[f]
             column.column = self.window.fields[column.field].column
             # of categories: which one stands for them is seen with the rows
-            column.salt, column.n_cuts = column.column < 0, 0
+            column.salt, column.n_cuts, column.met = column.column < 0, 0, 0
         self.is_growing = True
         return 0
 
@@ -326,17 +344,19 @@ cdef class BoostedGrowth:
             self.step, self.done = BINNING, 0
         return SORTED * n
 
-    cdef void _choose_salt(self, Column* column, const uint32_t* kinds, int32_t n) noexcept nogil:
+    cdef void _choose_salt(self, Column* column, uint32_t* kinds, int32_t n) noexcept nogil:
         """Take the hash by which fewest rows lie in one bucket with others."""
         cdef int32_t counts[BUCKETS]
+        cdef int32_t rows[SAMPLED]
         cdef int32_t i, _trial, bucket
         cdef int64_t crowd, least = -1
         cdef uint8_t salt
+        n = count_kinds(kinds, n, rows)
         for _trial in range(SALTS):
             salt = <uint8_t> (1 + below(next_random(&self.random), 255))
             memset(counts, 0, sizeof(counts))
             for i in range(n):
-                counts[bucket_of(kinds[i], salt)] += 1
+                counts[bucket_of(kinds[i], salt)] += rows[i]
             crowd = 0
             for bucket in range(BUCKETS):
                 crowd += <int64_t> counts[bucket] * counts[bucket]
@@ -393,6 +413,7 @@ cdef class BoostedGrowth:
                     bins[f] = <uint8_t> bucket_of(
                         self.window.context.kind_of(cells[column.field].code), column.salt
                     )
+                    column.met |= <uint32_t> 1 << bins[f]
                     continue
                 value = cells[column.field].number
                 bins[f] = <uint8_t> bin_of(value, &self.cuts[f * BINS], column.n_cuts)
@@ -634,10 +655,12 @@ cdef class BoostedGrowth:
         cdef int32_t buckets[BUCKETS]
         cdef double places[BUCKETS]
         cdef int32_t i, k, rank, bucket, n = 0
-        cdef uint32_t left_members = 0, met = 0
+        cdef uint32_t left_members = 0, met = 0, rest = self.columns[self.chosen[j].column].met
         cdef double before = worth(&whole.sum, STRENGTH), gain
         cdef Side left = Side(Sum(0.0, 0.0), 0)
-        for bucket in range(BUCKETS):
+        while rest:
+            bucket = lowest(rest)
+            rest &= rest - 1
             # without a jump that is random: the next one writes over one without rows
             met_buckets[n] = bucket
             met |= <uint32_t> (found[bucket].n > 0) << bucket

@@ -33,13 +33,10 @@ cdef class ContextCounts:
     cdef inline Record* at(self, int32_t slot) noexcept nogil:
         return <Record*> &self.records[slot * self.size]
 
-    cdef inline int32_t slot_of(self, const Record* record) noexcept nogil:
-        return <int32_t> (<size_t> (<const char*> record - self.records) // self.size)
-
     cdef inline float* counts_of(self, Record* record) noexcept nogil:
         return <float*> &record[1]
 
-    cdef Record* find(self, uint32_t key) noexcept nogil
+    cdef int32_t find(self, uint32_t key) noexcept nogil
     cdef Record* find_or_add(self, uint32_t key, uint32_t last, uint32_t row) noexcept nogil
     cdef int make_room(self, int32_t n_labels, int32_t n_more, uint32_t row) except -1 nogil
     cdef int _lay(self, int32_t n_slots, int32_t n_places, uint32_t row) except -1 nogil

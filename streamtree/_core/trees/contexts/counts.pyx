@@ -61,17 +61,16 @@ cdef class ContextCounts:
         self.size = 0
         return 0
 
-    cdef Record* find(self, uint32_t key) noexcept nogil:
-        """The record of a context, or NULL."""
-        cdef uint32_t mask = <uint32_t> self.n_slots - 1, i
-        cdef Record* record
+    cdef int32_t find(self, uint32_t key) noexcept nogil:
+        """The slot of a context, or -1."""
+        cdef uint32_t mask = <uint32_t> self.n_slots - 1, slot, i
         for i in range(PROBES if self.n_slots else 0):
-            record = self.at(((key >> 1) + i) & mask)
-            if record.key == key:
-                return record
-            if record.key == 0:
-                return NULL
-        return NULL
+            slot = ((key >> 1) + i) & mask
+            if self.at(slot).key == key:
+                return <int32_t> slot
+            if self.at(slot).key == 0:
+                return -1
+        return -1
 
     cdef Record* find_or_add(self, uint32_t key, uint32_t last, uint32_t row) noexcept nogil:
         """The record of a context that came with a row; a new one has no labels.

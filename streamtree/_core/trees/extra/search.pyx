@@ -17,7 +17,9 @@ from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 from streamtree._core.kernels.rng cimport below, fraction, next_random, splitmix64
-from streamtree._core.splits.bounds cimport bound_of, bucket_of, is_above, is_in_set
+from streamtree._core.splits.bounds cimport (
+    Mark, bound_of, find_buckets, find_members, is_above, is_in_set,
+)
 from streamtree._core.store.budget cimport counted, give_back
 from streamtree._core.stream.window cimport Cell, Window
 
@@ -332,22 +334,22 @@ cdef class ExtraSearch:
     cdef void _gather_set(self) noexcept nogil:
         """Choose categories, by one row of each, and see which rows have one of them."""
         cdef Trial* trial = &self.trial
-        cdef int32_t i, k
-        cdef uint32_t bucket
+        cdef int32_t i, first = trial.first
+        cdef uint32_t bucket, met
         cdef bint is_right
         cdef const int32_t* slots = self.slots
         cdef const Cell* cells = &self.window.cells[self.window.field_of[trial.column]]
         cdef Py_ssize_t stride = self.window.stride
-        cdef float* buckets = self.buffer
-        self.values = buckets
-        # all of them first, for then no row waits for another
+        cdef Mark* marks = <Mark*> self.buffer
+        self.values = self.buffer
         for i in range(self.n):
-            bucket = self.window.context.kind_of(cells[slots[i] * stride].code)
-            buckets[i] = bucket_of(bucket, trial.salt)
+            marks[i] = self.window.context.kind_of(cells[slots[i] * stride].code)
+        met = find_buckets(marks, self.n, trial.salt)
         trial.members = trial.met = 0
-        for k in range(self.n):
-            i = trial.first + k if trial.first + k < self.n else trial.first + k - self.n
-            bucket = <uint32_t> buckets[i]
+        while trial.met != met:
+            i = first if first < self.n else first - self.n
+            bucket = marks[i]
+            first += 1
             if trial.met >> bucket & 1:
                 continue
             if self.has_numbers:
@@ -356,9 +358,8 @@ cdef class ExtraSearch:
                 is_right = self.row_labels[i] == self.row_labels[trial.row]
             trial.met |= <uint32_t> 1 << bucket
             trial.members |= <uint32_t> is_right << bucket
-        for i in range(self.n):
-            buckets[i] = trial.members >> <uint32_t> buckets[i] & 1
-        trial.span = Span(trial.members == trial.met, trial.members != 0, 0)
+        find_members(marks, self.n, trial.members)
+        trial.span = Span(trial.members == met, trial.members != 0, 0)
 
     cdef bint _set_threshold(self, uint64_t* random, bint is_between_rows) noexcept nogil:
         """Draw a threshold and a side for what is missing; False where nothing can be split."""
