@@ -1,10 +1,13 @@
-/* Of some numbers: the least and the largest, of which some may be missing; where one stands. */
+/* Of some numbers: the least and the largest, of which some may be missing; where one stands; how
+   many are above a threshold, by label. */
 
 #ifndef STREAMTREE_RANGES_H
 #define STREAMTREE_RANGES_H
 
 #include <math.h>
 #include <stdint.h>
+
+#include "clones.h"
 
 #if defined(__SSE2__)
 #include <emmintrin.h>
@@ -61,6 +64,20 @@ static inline int64_t streamtree_place(const int32_t *keys, int64_t n, int32_t k
     while (i < n && keys[i] != key)
         i++;
     return i;
+}
+
+/* Of the rows of each label, how many have a value above a threshold. One label after the other, so
+   that no row waits for the one before it: of few labels that takes half of the time and less. */
+STREAMTREE_CLONES void streamtree_count_above(
+    const float *values, float threshold, const int32_t *labels, int32_t n, int32_t n_labels,
+    int32_t *counts)
+{
+    for (int32_t label = 0; label < n_labels; label++) {
+        int32_t count = 0;
+        for (int32_t i = 0; i < n; i++)
+            count += (labels[i] == label) & (values[i] > threshold);
+        counts[label] = count;
+    }
 }
 
 #endif

@@ -26,6 +26,9 @@ from streamtree._core.stream.window cimport Cell, Window
 
 cdef extern from "../../kernels/ranges.h" nogil:
     int32_t value_range "streamtree_range"(const float* values, int32_t n, float* low, float* high)
+    void count_above "streamtree_count_above"(
+        const float* values, float threshold, const int32_t* labels, int32_t n, int32_t n_labels,
+        int32_t* counts)
 
 
 # the part of the impurity that a weak candidate leaves
@@ -34,6 +37,8 @@ cdef double WEAK = 0.95
 cdef enum:
     # labels of so many rows are found by looking at all of them; only of more are sets tried
     FEW_ROWS = 16
+    # rows of so many labels are counted label by label
+    FEW_LABELS = 8
     # a value is far out where the range of all rows is so many times that of these
     SAMPLED_ROWS = 4
     FAR_OUT = 64
@@ -434,6 +439,8 @@ cdef class ExtraSearch:
                 n_right += side
                 n_second += side & labels[i]
             self.n_right, self.n_second = n_right, n_second
+        elif self.n_labels <= FEW_LABELS and self.n > FEW_ROWS:
+            count_above(values, threshold, labels, self.n, self.n_labels, counts)
         else:
             for i in range(self.n):
                 counts[labels[i]] += values[i] > threshold
