@@ -15,7 +15,7 @@ enum { STREAMTREE_SPEEDS = 2, STREAMTREE_SUMS = 2 * STREAMTREE_SPEEDS };
 
 /* evidence = log of what came over what was expected, by speed, of all labels that were looked for,
    each of them a bit; weighted it goes into the sums. Priors are added to both. */
-static inline void streamtree_say_all(
+STREAMTREE_CLONES void streamtree_say_all(
     const float *counts, uint32_t labels, const float *fading, const float *priors,
     const float *weights, float *evidence, double *sums)
 {
