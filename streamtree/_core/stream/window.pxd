@@ -82,7 +82,12 @@ cdef class Window:
     cdef int32_t _add_field(self, int32_t column, int32_t group, uint32_t name) except -2 nogil
     cdef void _rank(self, int32_t field) noexcept nogil
     cdef bint _promote(self, int32_t column) except -1 nogil
-    cdef int32_t _next_to_promote(self, const View* listed) noexcept nogil
+    cdef int _promote_some(self, const View* listed) except -1 nogil
+    cdef int _promote_by_name(self, const View* listed) except -1 nogil
+    cdef void _read_lists(self, int32_t first) noexcept nogil
+    cdef void _find_missing(self, int32_t field) noexcept nogil
+    cdef bint _costs_rows(self) noexcept nogil
+    cdef bint _is_due(self, int32_t column, bint costs_rows) noexcept nogil
     cdef bint _comes_again(self, int32_t column, int64_t age) noexcept nogil
     cdef bint _stays(self, int32_t column, int64_t age, bint costs_rows) noexcept nogil
     cdef int _push_list(self, const View* listed) except -1 nogil

@@ -11,8 +11,8 @@ much it takes follows from its state alone.
 
 cimport cython
 from libc.math cimport NAN
-from libc.stdint cimport int32_t, int64_t, uint32_t
-from libc.stdlib cimport free
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.stdlib cimport free, qsort
 from libc.string cimport memmove
 
 from streamtree._core.store.budget cimport (
@@ -83,6 +83,12 @@ cdef inline void* laid(
         block = counted(block, room * size)
     count_as(block, capacity * size)
     return block
+
+
+cdef int by_name(const void* first, const void* second) noexcept nogil:
+    """An order of columns: by the hashes of their names, then by their places in the row."""
+    cdef uint64_t a = (<const uint64_t*> first)[0], b = (<const uint64_t*> second)[0]
+    return (a > b) - (a < b)
 
 
 @cython.final
@@ -252,11 +258,9 @@ cdef class Window:
     cdef int _push_list(self, const View* listed) except -1 nogil:
         """Write the values of columns that are no fields to the list of a row."""
         cdef Py_ssize_t i
-        cdef int32_t column = self._next_to_promote(listed)
-        cdef int32_t slot
+        cdef int32_t column, slot
         cdef int64_t end, n
-        while column >= 0 and self._promote(column):
-            column = self._next_to_promote(listed)
+        self._promote_some(listed)
         if self.n_listed_columns == 0:
             return 0
         n = self._make_room_for_list(listed)
@@ -300,29 +304,19 @@ cdef class Window:
             self._lay_lists(capacity)
         return n
 
-    cdef int32_t _next_to_promote(self, const View* listed) noexcept nogil:
-        """The column of a row that is to become a field, by its name; -1 if there is none."""
-        cdef Py_ssize_t i
-        cdef int32_t column, found = -1
-        cdef int64_t age
-        cdef const ColumnScale* scale
-        cdef const uint32_t* names = self.context.hashes
-        cdef bint costs_rows = self.most_slots(1) < full_capacity(self.length)
-        cdef bint is_free = self.n_fields < FEW_FIELDS and not costs_rows
-        for i in range(listed.n):
-            column = listed.columns[i]
-            if self.field_of[column] >= 0 or self.context.groups[column] >= 0 or (
-                found >= 0 and names[column] >= names[found]
-            ):
-                continue
-            scale = &self.context.scaler.columns[column]
-            age = self.context.scaler.rows - scale.birth
-            if (
-                self._stays(column, age, costs_rows) if scale.is_listed
-                else is_free and self._comes_again(column, age)
-            ):
-                found = column
-        return found
+    cdef bint _costs_rows(self) noexcept nogil:
+        """Whether one field more leaves room for fewer rows."""
+        return self.most_slots(1) < full_capacity(self.length)
+
+    cdef bint _is_due(self, int32_t column, bint costs_rows) noexcept nogil:
+        """Whether a column of a row is to become a field."""
+        cdef const ColumnScale* scale = &self.context.scaler.columns[column]
+        cdef int64_t age = self.context.scaler.rows - scale.birth
+        if self.field_of[column] >= 0 or self.context.groups[column] >= 0:
+            return False
+        if scale.is_listed:
+            return self._stays(column, age, costs_rows)
+        return self.n_fields < FEW_FIELDS and not costs_rows and self._comes_again(column, age)
 
     cdef bint _comes_again(self, int32_t column, int64_t age) noexcept nogil:
         """Whether a column is none of those that come once each, or for a few rows."""
@@ -601,31 +595,93 @@ cdef class Window:
             place -= 1
         self.ranked[place] = field
 
-    cdef bint _promote(self, int32_t column) except -1 nogil:
-        """Make a field of a column whose values lay in lists, if there is room; returns whether.
+    cdef int _promote_some(self, const View* listed) except -1 nogil:
+        """Make fields of the columns of a row that are due."""
+        cdef bint costs_rows = self._costs_rows()
+        cdef Py_ssize_t i
+        for i in range(listed.n):
+            if self._is_due(listed.columns[i], costs_rows):
+                return self._promote_by_name(listed)
+        return 0
 
-        What is in the lists stays there, unread.
+    cdef int _promote_by_name(self, const View* listed) except -1 nogil:
+        """Make fields of the columns that are due, by their names, as long as there is room.
+
+        There may be very many of them: they are put in order once, and lists are read once.
         """
-        cdef int64_t row
-        cdef int32_t slot, field = self._add_field(column, -1, self.context.hashes[column])
-        cdef const ColumnScale* scale = &self.context.scaler.columns[column]
-        cdef float value, absent = narrowed(self.context, column, 0.0)
-        # where zeros are listed it is missing in rows before its birth; rows that only count for
-        # scales are none of the window
-        cdef bint is_missing = scale.is_listed and scale.birth > self.first()
+        cdef int32_t column, capacity, first = self.n_fields
+        cdef Py_ssize_t i
+        cdef uint64_t* order = <uint64_t*> regrown(NULL, listed.n * sizeof(uint64_t))
+        for i in range(listed.n):
+            order[i] = <uint64_t> self.context.hashes[listed.columns[i]] << 32 | <uint32_t> i
+        qsort(order, listed.n, sizeof(uint64_t), by_name)
+        i = 0
+        try:
+            while i < listed.n:
+                column = listed.columns[<uint32_t> order[i]]
+                i += 1
+                if not self._is_due(column, self._costs_rows()):
+                    continue
+                capacity = self.capacity
+                if not self._promote(column):
+                    break
+                if self.capacity < capacity:
+                    # in fewer rows others may be due
+                    i = 0
+        finally:
+            free(order)
+            self._read_lists(first)
+        return 0
+
+    cdef bint _promote(self, int32_t column) except -1 nogil:
+        """Make a field of a column whose values lie in lists, if there is room; returns whether."""
+        cdef int32_t field = self._add_field(column, -1, self.context.hashes[column])
         if field < 0:
             return False
-        self.n_moves += is_missing
-        for row in range(self.first(), self.size):
-            slot = self.slot_of(row)
-            value = self.list_value(slot, column)
-            is_missing = is_missing and row < scale.birth and value == absent
-            self.cells_of(slot)[field].number = NAN if is_missing else value
         self.field_of[column] = field
         self.n_listed_columns -= 1
+        return True
+
+    cdef void _read_lists(self, int32_t first) noexcept nogil:
+        """Take the values of the fields from `first` on from the lists, where they stay, unread."""
+        cdef int64_t row, entry, place
+        cdef int32_t field, slot
+        cdef Cell* cells
+        if first == self.n_fields:
+            return
+        for row in range(self.first(), self.size):
+            slot = self.slot_of(row)
+            cells = self.cells_of(slot)
+            for field in range(first, self.n_fields):
+                cells[field].number = narrowed(self.context, self.fields[field].column, 0.0)
+            for entry in range(self.list_length(slot)):
+                place = (self.starts[slot] + entry) & (self.list_capacity - 1)
+                field = self.field_of[self.list_columns[place]]
+                if field >= first:
+                    cells[field].number = self.list_values[place]
+        for field in range(first, self.n_fields):
+            self._find_missing(field)
         if self.n_listed_columns == 0:
             self._drop_lists()
-        return True
+
+    cdef void _find_missing(self, int32_t field) noexcept nogil:
+        """Where zeros of a column are listed it is missing in rows before its birth.
+
+        Rows that only count for scales are none of the window.
+        """
+        cdef int32_t column = self.fields[field].column
+        cdef const ColumnScale* scale = &self.context.scaler.columns[column]
+        cdef float absent = narrowed(self.context, column, 0.0)
+        cdef int64_t row
+        cdef Cell* cell
+        if not scale.is_listed or scale.birth <= self.first():
+            return
+        self.n_moves += 1
+        for row in range(self.first(), min(self.size, scale.birth)):
+            cell = &self.cells_of(self.slot_of(row))[field]
+            if cell.number != absent:
+                return
+            cell.number = NAN
 
     # ------------------------------------------------------------------------------ state
 

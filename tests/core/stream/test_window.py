@@ -2,6 +2,7 @@
 
 import pickle
 import sys
+import time
 
 import numpy as np
 import pandas as pd
@@ -420,3 +421,18 @@ def test_more_origins_than_columns_are_refused():
     state["tree"]["window"]["n_origins"] = 2**40
     with pytest.raises(StateError, match="the origins of the window"):
         model._core.check_state(state)
+
+
+@pytest.mark.parametrize("max_bytes", [None, 200_000_000])
+def test_very_many_columns_become_fields_without_a_stall(max_bytes):
+    def seconds(width):
+        rows = np.random.default_rng(0).normal(size=(2, width))
+        model = ExtraTreeRegressor(max_bytes=max_bytes)
+        start = time.process_time()
+        for i in range(36):
+            model.learn_many(rows[[i % 2]], [float(i % 2)])
+        assert len(fields_of(model)) > width // 2
+        return time.process_time() - start
+
+    few = min(seconds(2500) for _ in range(3))
+    assert seconds(30_000) < 40.0 * few + 0.1
