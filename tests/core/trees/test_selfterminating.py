@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from reference import selfterminating as ref
+from support.isolated import run_isolated
 from support.marks import first_quick
 from support.streams import as_dicts, blobs, prequential_accuracy_many
 
@@ -716,3 +717,25 @@ def test_a_copy_takes_as_many_bytes_however_many_bins_there_may_be(max_bins):
         model.learn_one({"a": value}, value)
         copied = pickle.loads(pickle.dumps(model))
         assert copied._core.learned_bytes == model._core.learned_bytes
+
+
+def test_a_split_into_very_many_branches_stays_within_the_bound():
+    run_isolated(
+        """
+        import resource, sys, warnings
+        import numpy as np, pandas as pd
+        from streamtree import SelfTerminatingTreeClassifier
+
+        warnings.simplefilter("ignore")
+        codes = np.random.default_rng(0).integers(0, 2000, 40_000)
+        frame = pd.DataFrame({"code": [f"k{code}" for code in codes]})
+        model = SelfTerminatingTreeClassifier(max_bytes=20_000_000)
+        model.learn_many(frame[:2000], codes[:2000] * 7919 % 3)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        model.learn_many(frame[2000:], codes[2000:] * 7919 % 3)
+        taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+        assert model.n_nodes > 1000
+        assert sys.getsizeof(model) <= 20_000_000
+        assert taken < 60_000_000, taken
+        """
+    )

@@ -489,11 +489,18 @@ cdef class PredictionTree(PredictionNodes):
         return 0
 
     cdef int pass_on(self, int32_t node, int32_t child) except -1 nogil:
-        """Open the statistics of a branch; its model goes on from that of its leaf."""
+        """Open the statistics of a branch; its model goes on from that of its leaf.
+
+        There may be thousands of branches: once there is no room, the others begin closed.
+        """
         cdef const Statistics* parent = self.statistics.nodes[node]
         cdef const double* counts = self.counts_of(child)
-        cdef Statistics* leaf = self.statistics.open(child)
+        cdef Statistics* leaf
         cdef int32_t i, place
+        if not has_room(0):
+            self.close(child)
+            return 0
+        leaf = self.statistics.open(child)
         leaf.next_look = self.grace_period
         if self.leaves is None or self.defers:
             return 0
