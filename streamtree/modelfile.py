@@ -136,6 +136,10 @@ def encoded(value: Any, what: str, depth: int = 0) -> Any:
     if kind in (tuple, Category) and depth < MAX_NESTING:
         parts = [encoded(part, what, depth + 1) for part in value]
         return {"tuple" if kind is tuple else "category": parts}
+    if kind in (Template, tuple, Category):
+        raise TypeError(
+            f"{what} {reprlib.repr(value)}: a model file cannot keep what is nested so deep"
+        )
     raise TypeError(
         f"{what} {reprlib.repr(value)}: a model file cannot keep {kind.__qualname__}; it keeps "
         "str, int, float, bool, None, numpy numbers, dates and times without a named "
@@ -193,14 +197,22 @@ def decoded(value: Any, depth: int = 0) -> Any:
 # ------------------------------------------------------------------------------- states
 
 
-def _packed(state: Any, keep: Callable[[str, Any], Any], path: str) -> Any:
-    """A state as JSON; `keep` is given its arrays and returns what they go by."""
+def _packed(state: Any, keep: Callable[[str, Any], Any], path: str, depth: int = 0) -> Any:
+    """A state as JSON; `keep` is given its arrays and returns what they go by.
+
+    TypeError if it is nested too deep to be read again.
+    """
+    if depth >= MAX_NESTING and isinstance(state, (np.ndarray, dict, list)):
+        raise TypeError("a model file cannot keep forests that are nested so deep")
     if isinstance(state, np.ndarray):
         return {"array": keep(f"{path}.npy", with_one_nan(state))}
     if isinstance(state, dict):
-        return {"dict": {k: _packed(v, keep, f"{path}/{k}") for k, v in state.items()}}
+        parts = {k: _packed(v, keep, f"{path}/{k}", depth + 1) for k, v in state.items()}
+        return {"dict": parts}
     if isinstance(state, list):
-        return {"list": [_packed(v, keep, f"{path}/{i}") for i, v in enumerate(state)]}
+        return {
+            "list": [_packed(v, keep, f"{path}/{i}", depth + 1) for i, v in enumerate(state)]
+        }
     return encoded(state, path)
 
 

@@ -320,6 +320,28 @@ def test_newer_formats_say_who_wrote_them(path):
         streamtree.load(path)
 
 
+def test_what_is_nested_too_deep_to_be_loaded_is_not_saved(tmp_path):
+    def is_kept(forest):
+        try:
+            forest.save(path)
+        except TypeError:
+            return False
+        return True
+
+    path = tmp_path / "forest.model"
+    kept, forest = None, ForestClassifier(1, ("model", "soft"))
+    for _ in range(20):
+        if is_kept(forest):
+            kept = forest
+        # what is refused leaves the file as it was
+        assert streamtree.load(path)._get_params() == kept._get_params()
+        forest = ForestClassifier(1, (forest, "model"))
+    assert kept is not None
+    for save in (to_bytes, lambda forest: forest.save(path)):
+        with pytest.raises(TypeError, match="nested so deep"):
+            save(forest)
+
+
 def nested(depth):
     notes = {}
     for _ in range(depth):
