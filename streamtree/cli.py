@@ -8,6 +8,7 @@ import csv
 import functools
 import importlib.metadata
 import inspect as introspection
+import io
 import itertools
 import json
 import os
@@ -98,6 +99,7 @@ class Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command."""
+        _set_encoding(sys.stdout)
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
@@ -111,6 +113,13 @@ class Commands(click.Group):
         except OSError as error:
             file = f"{error.filename}: " if error.filename else ""
             raise Failure(f"{file}{error.strerror or error}") from error
+
+
+def _set_encoding(out: Any) -> None:
+    """Let files and pipes be in UTF-8, as what is read is; a terminal shows what it can."""
+    if isinstance(out, io.TextIOWrapper):
+        encoding = out.encoding if out.isatty() else "utf-8"
+        out.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
@@ -1138,7 +1147,7 @@ def _draw_tree(model: Any, path: str, max_depth: int | None) -> None:
         )
     drawing = model.draw() if max_depth is None else model.draw(max_depth)
     if path.endswith((".dot", ".gv")):
-        Path(path).write_text(drawing.source)
+        Path(path).write_text(drawing.source, encoding="utf-8")
         return
     try:
         drawing.save(path)

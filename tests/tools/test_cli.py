@@ -680,6 +680,34 @@ def test_a_training_that_is_stopped_goes_on(tmp_path, number):
     assert [name for name in os.listdir() if name.endswith(".tmp")] == []
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("predict", "m.st", "größe.csv", "--proba"),
+        ("predict", "m.st", "größe.csv", "--json"),
+        ("inspect", "m.st", "--importances"),
+        ("inspect", "m.st", "--draw", "m.dot"),
+        ("inspect", os.fsdecode(b"m\xff.st")),
+    ],
+)
+def test_what_is_written_is_utf8_whatever_the_locale(arguments):
+    kinds, labels = ("rot", "日本"), ("süß", "né")
+    rows = [f"{i % 7},{kinds[i % 2]},{labels[i % 7 > 3]}" for i in range(90)]
+    Path("größe.csv").write_text("\n".join(["größe,farbe,ziel", *rows]), encoding="utf-8")
+    call("train", "größe.csv", "--target", "ziel", "-o", "m.st")
+    Path(os.fsdecode(b"m\xff.st")).write_bytes(Path("m.st").read_bytes())
+    narrow = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    written = set()
+    for locale in ({"PYTHONIOENCODING": "utf-8"}, narrow):
+        program = [sys.executable, "-m", "streamtree", *arguments]
+        environment = {**os.environ, **locale}
+        done = subprocess.run(program, capture_output=True, check=False, env=environment)
+        assert done.returncode == 0, done.stderr
+        drawn = Path("m.dot").read_text(encoding="utf-8") if "m.dot" in arguments else ""
+        written.add((done.stdout.decode(), drawn))
+    assert len(written) == 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_predictions_that_are_stopped_are_whole_lines(data, tmp_path, number):
     call("train", "data.csv", "--target", "label", "--drop", "amount", "-o", "m.st")
