@@ -116,9 +116,13 @@ class Commands(click.Group):
 
 
 def _set_encoding(out: Any) -> None:
-    """Let files and pipes be in UTF-8, as what is read is; a terminal shows what it can."""
+    """Let files and pipes be in UTF-8, as what is read is, unless another encoding is asked for.
+
+    A terminal shows what it can.
+    """
     if isinstance(out, io.TextIOWrapper):
-        encoding = out.encoding if out.isatty() else "utf-8"
+        is_chosen = out.isatty() or "PYTHONIOENCODING" in os.environ
+        encoding = out.encoding if is_chosen else "utf-8"
         out.reconfigure(encoding=encoding, errors="backslashreplace")
 
 
