@@ -7,6 +7,7 @@ import numpy as np
 LIMIT = 5.0
 DENSE_SHARE = 0.5
 HEAD_START = 4
+BIT_SHARE, BIT_KEPT, BIT_START = 0.25, 0.5, 12
 OUTLIER = 10.0
 LEAST_TRUSTED, TRUSTED_COUNT, GROSS = 8, 32, 50.0
 REFRESH_PARTS = 16
@@ -67,8 +68,17 @@ class Column:
         if n < TRUSTED_COUNT:
             nonzeros = without_gross_outliers(nonzeros)
         shown = np.array(nonzeros + [0.0] * self.zeros)
-        varies = len(set(nonzeros)) > 1
-        self.is_dense = varies and n >= DENSE_SHARE * (rows - self.birth + HEAD_START)
+        rows -= self.birth
+        if len(set(nonzeros)) == 1 and self.zeros:
+            self.is_dense = n + self.zeros >= DENSE_SHARE * (rows + HEAD_START) and (
+                n >= (BIT_KEPT if self.is_dense else 1.0) * BIT_SHARE * (rows + BIT_START)
+            )
+            if self.is_dense:
+                self.center, self.factor = nonzeros[0] / 2, 2 / abs(nonzeros[0])
+                return
+        else:
+            varies = len(set(nonzeros)) > 1
+            self.is_dense = varies and n >= DENSE_SHARE * (rows + HEAD_START)
         if self.is_dense:
             self.center = float(np.mean(shown))
             self.factor = 1.0 / float(np.std(shown))

@@ -2,10 +2,12 @@
 
 Every column keeps the mean and the variance of what it has shown so far. A *dense* column,
 one that is non-zero in at least half of the rows since it first appeared, is centred and
-divided by its standard deviation. A *sparse* one (a word, the indicator of a category, a
-column that only ever has one non-zero value) is divided by the root mean square of its
-non-zero values and never centred, for centring would make it vanish or make sparse rows
-dense. Scaled values are clipped at +-5. What outliers and changes of unit do, see scales.pyx.
+divided by its standard deviation. A *bit*, whose values are zero and one other, and that is
+non-zero in at least a quarter of the rows, is dense as well: its two values become -1 and 1,
+which no later row changes. A *sparse* column (a word, the indicator of a category, a column
+that only ever has one value) is divided by the root mean square of its non-zero values and
+never centred, for centring would make it vanish or make sparse rows dense. Scaled values are
+clipped at +-5. What outliers and changes of unit do, see scales.pyx.
 
 So zero means nothing in a sparse column and an observed value in a dense one, whereas a
 missing value means nothing in either: in a dense column that is its mean. Counts are integers
@@ -36,6 +38,11 @@ SCALE = np.asarray(<ColumnScale[:1]> &_blank).dtype
 # prove itself for a few rows first: a word's first appearance must not be centred away.
 cdef double DENSE_SHARE = 0.5
 cdef int64_t HEAD_START = 4
+# A bit of which a quarter is enough, and with the head start a few rows more. One that is dense
+# stays so down to half of that: where it comes and goes, what was learned of it shall stand.
+cdef double BIT_SHARE = 0.25
+cdef double BIT_KEPT = 0.5
+cdef int64_t BIT_START = 12
 # Values that are not scaled: zeros are listed in columns that are non-zero in at least one row of
 # so many; in columns that were seen both zero and missing, one of so many will do, to tell the two
 # apart.
@@ -298,10 +305,19 @@ cdef class ColumnScaler:
         cdef double share = shown / <double> (shown + zeros)
         # variance of the mixture of the non-zero values and the zeros
         cdef double variance = share * (spread + (1.0 - share) * mean * mean)
-        cdef bint is_dense = (
-            shown >= DENSE_SHARE * (rows + HEAD_START) and spread > 0.0 and variance > 1e-300
-        )
-        if is_dense:
+        cdef bint is_bit = not spread > 0.0 and zeros > 0
+        cdef bint is_dense = variance > 1e-300 and (spread > 0.0 or is_bit)
+        if is_bit:
+            # what is absent from most rows is a word, with or without zeros
+            is_dense &= shown + zeros >= DENSE_SHARE * (rows + HEAD_START) and (
+                shown >= (BIT_KEPT if column.is_dense else 1.0) * BIT_SHARE * (rows + BIT_START)
+            )
+        else:
+            is_dense &= shown >= DENSE_SHARE * (rows + HEAD_START)
+        if is_dense and is_bit:
+            center[0] = 0.5 * mean
+            factor[0] = 2.0 / fabs(mean)
+        elif is_dense:
             center[0] = mean * share
             factor[0] = 1.0 / sqrt(variance)
         else:

@@ -238,3 +238,29 @@ def test_accuracy_does_not_depend_on_the_route():
     assert pickle.dumps(models[0]) == pickle.dumps(models[1]) == pickle.dumps(models[2])
     # the loop asks after every row, the others every fifty
     assert accuracy[2] >= accuracy[0] - 0.02 > 0.6
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8])
+def test_what_the_two_values_of_a_column_are_called_matters_little(share):
+    rng = np.random.default_rng(7)
+    X = (rng.random((4000, 25)) < share).astype(float)
+    score = X @ rng.normal(size=25)
+    y = (score > np.median(score)).astype(int)
+    by_bits, *others = [
+        prequential_accuracy_many(ModelTreeClassifier(), change, y)
+        for change in (X, 2 * X - 1, X + 1)
+    ]
+    assert by_bits > max(others) - 0.06
+
+
+def test_a_bit_is_centred_where_its_zeros_are_values():
+    rng = np.random.default_rng(3)
+    bits = (rng.random(400) < 0.4).astype(float)
+    y = rng.integers(2, size=400)
+    given, absent = ModelTreeClassifier(), ModelTreeClassifier()
+    given.learn_many(bits[:, None] * 3.0, y)
+    for bit, label in zip(bits, y.tolist(), strict=True):
+        absent.learn_one({0: 3.0} if bit else {}, label)
+    scales = [model.snapshot()["scaler"]["columns"][0] for model in (given, absent)]
+    assert [bool(scale["is_dense"]) for scale in scales] == [True, False]
+    assert (scales[0]["center"], scales[0]["factor"]) == (1.5, pytest.approx(2 / 3))
