@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 # from the first knot of a column to the last one, in deviations
-KNOT_RANGE = 3.5
+KNOT_RANGE = 4.2
 # How many (leaf, probe, output) triples importances ask for: a few seconds. Where there are more,
 # the heaviest leaves stand for all.
 _MOST_ASKED = 2 * 10**7

@@ -9,11 +9,9 @@ cpdef enum:
     PARTS = 3           # of a value, at most: its linear part and two knots
     FINE_KNOTS = 48     # of a column that is looked at closely
 
+# Knots lie at -2.1, -1.5, ... 2.1 scales, fine ones at -3, -2.875, ... 2.875. What is beyond counts
+# as the last one.
 cdef enum:
-    # Knots lie at -2, -1.5, ... 1.5 scales, fine ones at -3, -2.875, ... 2.875. What is beyond
-    # counts as the last one.
-    FIRST_KNOT = -2
-    KNOTS_A_SCALE = 2
     FINE_KNOTS_A_SCALE = 8
 
 
@@ -26,6 +24,11 @@ cdef inline void put_knots(double place, int32_t n, int32_t column, int32_t* key
     place -= knot
     keys[0], keys[1] = n * column + knot, n * column + knot + 1
     values[0], values[1] = <float> (1.0 - place), <float> place
+
+
+cdef inline double knot_place(double value) noexcept nogil:
+    """Where a value lies among the knots of its column, from the first one on."""
+    return (value + 2.1) * (1.0 / 0.6)
 
 
 cdef inline void put_fine_knots(double value, int32_t place, int32_t* keys,

@@ -175,9 +175,7 @@ cdef class RowEncoder:
                     presence[n_linear - 1] = 1.0
                     n_present += 1
                 continue
-            put_knots(
-                (value - FIRST_KNOT) * KNOTS_A_SCALE, KNOTS, column, &keys[n], &values[n]
-            )
+            put_knots(knot_place(value), KNOTS, column, &keys[n], &values[n])
             n += 2
         out.keys, out.values, out.presence, out.sparse = keys, values, presence, sparse
         out.n_linear, out.n_present, out.n = n_linear, n_present, n

@@ -11,7 +11,7 @@ from support.streams import as_dicts, blobs
 from streamtree import LOMTreeClassifier, ModelTreeClassifier
 from streamtree._core.store.checks import StateError
 
-KNOTS = np.arange(-2.0, 2.0, 0.5)
+KNOTS = np.linspace(-2.1, 2.1, 8)
 RATES = (1.0, 6.0)
 
 
@@ -41,7 +41,7 @@ class ReferenceLeaf:
         for name, value in row.items():
             parts[name] = value
             if self.varies(name):
-                place = np.clip((value + 2.0) / 0.5, 0, 7)
+                place = np.clip((value + 2.1) / 0.6, 0, 7)
                 knot = min(int(place), 6)
                 parts[name, knot] = 1.0 - (place - knot)
                 parts[name, knot + 1] = place - knot
