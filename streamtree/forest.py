@@ -550,7 +550,7 @@ class ForestClassifier(_Forest, StreamClassifier):
 
     >>> model = ForestClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 96.71%
+    Accuracy: 96.62%
     >>> [name for name, weight in model.member_weights.items() if weight > 0.3]
     ['extra', 'boosted', 'neighbors', 'contexts']
 

@@ -94,7 +94,7 @@ class ModelTreeClassifier(StreamTreeClassifier):
 
     >>> model = ModelTreeClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 93.33%
+    Accuracy: 93.16%
 
     >>> x, y = next(iter(datasets.ImageSegments()))
     >>> model.predict_one(x)
