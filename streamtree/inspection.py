@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from streamtree._core.stream.encoding import KNOTS
+from streamtree._core.stream.encoding import KNOT_RANGE, KNOTS
 from streamtree._core.stream.features import Category
 
 __all__ = [
@@ -23,8 +23,6 @@ __all__ = [
     "short",
 ]
 
-# from the first knot of a column to the last one, in deviations
-KNOT_RANGE = 4.2
 # How many (leaf, probe, output) triples importances ask for: a few seconds. Where there are more,
 # the heaviest leaves stand for all.
 _MOST_ASKED = 2 * 10**7

@@ -50,6 +50,9 @@ cdef inline double encoded_value(const Row* row, int32_t column) noexcept nogil:
     return 0.0
 
 
+cdef void sort_words(uint64_t* words, Py_ssize_t n) noexcept nogil
+
+
 cdef class RowEncoder:
     cdef Context context
     cdef int32_t* _keys

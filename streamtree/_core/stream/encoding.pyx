@@ -22,8 +22,12 @@ cdef enum:
     VALUE_BYTES = PARTS * (sizeof(int32_t) + sizeof(float)) + sizeof(float) + 1
 
 
+# from the first knot of a column to the last one, in deviations
+KNOT_RANGE = (KNOTS - 1) / (knot_place(1.0) - knot_place(0.0))
+
+
 cdef void sort_words(uint64_t* words, Py_ssize_t n) noexcept nogil:
-    """Shell sort: rows are short, and mostly in order already."""
+    """Shell sort: most rows are short, and mostly in order already."""
     cdef Py_ssize_t gap = 1, i, j
     cdef uint64_t word
     while gap < n // 3:

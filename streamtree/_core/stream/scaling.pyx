@@ -305,15 +305,16 @@ cdef class ColumnScaler:
         cdef double share = shown / <double> (shown + zeros)
         # variance of the mixture of the non-zero values and the zeros
         cdef double variance = share * (spread + (1.0 - share) * mean * mean)
-        cdef bint is_bit = not spread > 0.0 and zeros > 0
-        cdef bint is_dense = variance > 1e-300 and (spread > 0.0 or is_bit)
+        cdef bint is_bit = not spread > 0.0, is_dense
         if is_bit:
             # what is absent from most rows is a word, with or without zeros
-            is_dense &= shown + zeros >= DENSE_SHARE * (rows + HEAD_START) and (
+            is_dense = shown + zeros >= DENSE_SHARE * (rows + HEAD_START) and (
                 shown >= (BIT_KEPT if column.is_dense else 1.0) * BIT_SHARE * (rows + BIT_START)
             )
         else:
-            is_dense &= shown >= DENSE_SHARE * (rows + HEAD_START)
+            is_dense = shown >= DENSE_SHARE * (rows + HEAD_START)
+        # one value, and no zeros, do not vary
+        is_dense &= variance > 1e-300
         if is_dense and is_bit:
             center[0] = 0.5 * mean
             factor[0] = 2.0 / fabs(mean)

@@ -12,7 +12,7 @@ much it takes follows from its state alone.
 cimport cython
 from libc.math cimport NAN
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.stdlib cimport free, qsort
+from libc.stdlib cimport free
 from libc.string cimport memmove
 
 from streamtree._core.store.budget cimport (
@@ -20,6 +20,7 @@ from streamtree._core.store.budget cimport (
 )
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.context cimport Context
+from streamtree._core.stream.encoding cimport sort_words
 from streamtree._core.stream.row cimport Example, Row, View, bounded_weight
 from streamtree._core.stream.scales cimport ColumnScale, n_shown
 from streamtree._core.stream.table cimport narrowed
@@ -83,12 +84,6 @@ cdef inline void* laid(
         block = counted(block, room * size)
     count_as(block, capacity * size)
     return block
-
-
-cdef int by_name(const void* first, const void* second) noexcept nogil:
-    """An order of columns: by the hashes of their names, then by their places in the row."""
-    cdef uint64_t a = (<const uint64_t*> first)[0], b = (<const uint64_t*> second)[0]
-    return (a > b) - (a < b)
 
 
 @cython.final
@@ -310,10 +305,12 @@ cdef class Window:
 
     cdef bint _is_due(self, int32_t column, bint costs_rows) noexcept nogil:
         """Whether a column of a row is to become a field."""
-        cdef const ColumnScale* scale = &self.context.scaler.columns[column]
-        cdef int64_t age = self.context.scaler.rows - scale.birth
+        cdef const ColumnScale* scale
+        cdef int64_t age
         if self.field_of[column] >= 0 or self.context.groups[column] >= 0:
             return False
+        scale = &self.context.scaler.columns[column]
+        age = self.context.scaler.rows - scale.birth
         if scale.is_listed:
             return self._stays(column, age, costs_rows)
         return self.n_fields < FEW_FIELDS and not costs_rows and self._comes_again(column, age)
@@ -596,10 +593,10 @@ cdef class Window:
         self.ranked[place] = field
 
     cdef int _promote_some(self, const View* listed) except -1 nogil:
-        """Make fields of the columns of a row that are due."""
+        """Make fields of the columns of a row that are due, if there is room for one."""
         cdef bint costs_rows = self._costs_rows()
         cdef Py_ssize_t i
-        for i in range(listed.n):
+        for i in range(listed.n if self.most_slots(1) >= LEAST_SLOTS else 0):
             if self._is_due(listed.columns[i], costs_rows):
                 return self._promote_by_name(listed)
         return 0
@@ -614,7 +611,7 @@ cdef class Window:
         cdef uint64_t* order = <uint64_t*> regrown(NULL, listed.n * sizeof(uint64_t))
         for i in range(listed.n):
             order[i] = <uint64_t> self.context.hashes[listed.columns[i]] << 32 | <uint32_t> i
-        qsort(order, listed.n, sizeof(uint64_t), by_name)
+        sort_words(order, listed.n)
         i = 0
         try:
             while i < listed.n:

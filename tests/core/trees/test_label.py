@@ -466,7 +466,7 @@ def test_where_memory_is_short_labels_that_come_later_find_a_place():
             errors[max_bytes, swap_resistance].append((said[-4000:] != y[-4000:]).mean())
             assert (model.n_swaps > 0) == (max_bytes is not None and swap_resistance == 4.0)
     free, bounded, without_swaps = (np.mean(errors[setting]) for setting in settings)
-    assert bounded < free + 0.02
+    assert bounded < free + 0.015
     # else they find none
     assert without_swaps > 0.9
     # what was given up joins again, after four rows, when it comes back
