@@ -5,7 +5,7 @@ from streamtree._core.stream.row cimport Row
 
 
 cpdef enum:
-    CANDIDATES = 16
+    CANDIDATES = 32
     BUCKETS = 16
     PAIRS = BUCKETS * (BUCKETS - 1) // 2
 

@@ -35,12 +35,14 @@ cdef enum:
     # contrasts of many classes show little
     MANY_CLASSES = 128
     GRACE_PERIODS = 7       # between two looks
-    # As many tests the candidates of a round are worth: their rows overlap. On noise (200 trees of
-    # 4,000 rows; 6 and 20 normal columns, 10 of rank 2, 8 skewed, 40 of 0 and 1) this keeps to a
-    # level of 0.3.
-    APART = 5
+    # The candidates of a round count as so many tests at the least, see TEST_SHARE
+    LEAST_TESTS = 5
     LEAST_PATIENCE = 50     # rows: a round needs some to find anything
 
+# As which part of them they count if that is more: their rows overlap. On noise (100 trees of 4,000
+# rows; 6, 20 and 40 normal columns, 8 skewed, 40 of 0 and 1; two labels and three) .14 to .38 of
+# trees split at a level of 0.3; on 10 columns of rank 2 .48.
+cdef double TEST_SHARE = 0.4
 # of a row that is worth counting for the candidates
 cdef float LEAST_SLOPE = 0.2
 # more than any leaf sees, and a number that can be kept
@@ -174,31 +176,32 @@ cdef class SplitFinder:
     cdef int begin_round(self, SplitSearch* search, int32_t leaf, const Row* row) except -1 nogil:
         """Draw candidates: columns of this row at random, cut at its values.
 
-        A column is drawn by the hash of its name, so that the order of the columns is no matter.
-        One that is drawn again is there already.
+        Those whose names have the largest hashes, so that the order of the columns is no matter.
+        With a seed these are two of three: trees of other seeds are to differ.
         """
         cdef int32_t[CANDIDATES] drawn
-        cdef uint64_t seed, word, best_word
-        cdef Py_ssize_t i, best
+        cdef uint64_t[CANDIDATES] words
         cdef int32_t looks = search.looks, column
+        cdef uint64_t word, seed = splitmix64(
+            self.seed ^ (<uint64_t> leaf << 32) ^ (<uint64_t> looks << 8)
+        )
         cdef const View* values = &row.standard
         cdef Candidate* candidate
-        cdef int m, k, n = 0
-        if values.n == 0 or not has_room(min(values.n, CANDIDATES) * sizeof(Candidate)):
+        cdef Py_ssize_t i, most = values.n if self.seed == 0 else (2 * values.n + 2) // 3
+        cdef int m, n = 0
+        most = min(most, <Py_ssize_t> CANDIDATES)
+        if most == 0 or not has_room(most * sizeof(Candidate)):
             return 0
-        for m in range(CANDIDATES):
-            seed = splitmix64(self.seed ^ (<uint64_t> leaf << 32) ^ (<uint64_t> looks << 8) ^ m)
-            best = 0
-            best_word = 0
-            for i in range(values.n):
-                word = splitmix64(seed ^ self.context.hashes[values.columns[i]])
-                if word >= best_word:
-                    best, best_word = i, word
-            k = 0
-            while k < n and drawn[k] != <int32_t> best:
-                k += 1
-            drawn[k] = <int32_t> best
-            n = max(n, k + 1)
+        for i in range(values.n):
+            word = splitmix64(seed ^ self.context.hashes[values.columns[i]])
+            if n == most and word <= words[n - 1]:
+                continue
+            n = min(n + 1, <int> most)
+            m = n - 1
+            while m > 0 and words[m - 1] < word:
+                words[m], drawn[m] = words[m - 1], drawn[m - 1]
+                m -= 1
+            words[m], drawn[m] = word, <int32_t> i
         candidate = <Candidate*> counted_zeros(n * sizeof(Candidate))
         memset(search, 0, sizeof(SplitSearch))
         search.looks = looks
@@ -228,7 +231,7 @@ cdef class SplitFinder:
     cdef bint found(self, SplitSearch* search, int32_t n_classes, Candidate* best) noexcept nogil:
         """Whether a leaf should split now; at which threshold is written to `best`."""
         cdef bint is_found = False
-        cdef double z, least_z, apart, most_apart = -1.0
+        cdef double z, level, least_z, apart, most_apart = -1.0
         cdef Correlations correlations
         cdef int m
         if search.n == 0 or search.rows < search.next_look:
@@ -236,7 +239,8 @@ cdef class SplitFinder:
         search.looks += 1
         search.next_look += self.patience()
         # the levels of all looks of a leaf sum up to delta
-        least_z = normal_quantile(level_of_look(self.delta, search.looks) / APART)
+        level = level_of_look(self.delta, search.looks)
+        least_z = normal_quantile(level / max(<double> LEAST_TESTS, TEST_SHARE * search.n))
         factorise(search, &correlations)
         for m in range(search.n):
             z = score_test(search, &search.candidates[m], &correlations, &apart)
