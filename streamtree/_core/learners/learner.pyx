@@ -524,7 +524,7 @@ cdef class Learner:
         A row of weight 0 is predicted only. Where an error or a signal ends the loop,
         `rows_learned` says how many rows are behind the model; of the others nothing stays.
         """
-        cdef Workspace own = self.intake.own
+        cdef Workspace own = self.intake.room()
         cdef Py_ssize_t i, last = source.n_rows - 1
         cdef Example example, following
         cdef Prediction said
@@ -689,14 +689,15 @@ cdef class Learner:
 
     cdef int _forget_answers(self) except -1:
         """What was said of the row at hand would be said otherwise now."""
-        self.intake.own.forget_answers()
-        if self.intake.spare is not None:
-            self.intake.spare.forget_answers()
+        cdef Workspace workspace
+        for workspace in (self.intake.own, self.intake.spare):
+            if workspace is not None:
+                workspace.forget_answers()
         return 0
 
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1:
         """Keep all rows, so that the scales are those of the whole set, and grow the tree."""
-        cdef Workspace own = self.intake.own
+        cdef Workspace own = self.intake.room()
         cdef RowSource source
         cdef KeptRows raw = KeptRows(), kept = KeptRows()
         cdef Py_ssize_t i

@@ -11,7 +11,6 @@ cdef class RowBuffer:
     cdef int32_t* marks             # by column, all zero between two uses
     cdef Py_ssize_t n_marks
 
-    cdef void release(self) noexcept nogil
     cdef int reserve(self, Py_ssize_t capacity) except -1 nogil
     cdef int reserve_marks(self, Py_ssize_t n_columns) except -1 nogil
     cdef View view(self, Py_ssize_t n) noexcept nogil

@@ -11,17 +11,11 @@ from streamtree._core.stream.row cimport View, describe
 
 @cython.final
 cdef class RowBuffer:
-    """Grows until it is released."""
+    """Grows with the rows."""
 
     def __dealloc__(self):
-        self.release()
-
-    cdef void release(self) noexcept nogil:
-        """Give the room back."""
         free(self.values)
         free(self.marks)
-        self.columns, self.values, self.marks = NULL, NULL, NULL
-        self.n = self.capacity = self.n_marks = 0
 
     cdef size_t n_bytes(self) noexcept nogil:
         return (

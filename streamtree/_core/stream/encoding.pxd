@@ -70,7 +70,6 @@ cdef class RowEncoder:
     cdef uint64_t* _order
     cdef Py_ssize_t _n_sorted
 
-    cdef void release(self) noexcept nogil
     cdef int _reserve(self, Py_ssize_t n) except -1 nogil
     cdef int _order_columns(self) except -1 nogil
     cdef int _spread(self, const View* view) except -1 nogil

@@ -51,16 +51,10 @@ cdef class RowEncoder:
         self.context = context
 
     def __dealloc__(self):
-        self.release()
-        free(self._full_order)
-
-    cdef void release(self) noexcept nogil:
-        """Give the room for a row back; the order of the columns stays."""
         free(self._keys)
+        free(self._full_order)
         free(self._by_column)
         free(self._order)
-        self._keys, self._by_column, self._order = NULL, NULL, NULL
-        self._capacity = self._n_spread = self._n_sorted = 0
 
     cdef size_t n_bytes(self) noexcept nogil:
         return self._capacity * VALUE_BYTES + self._n_spread * sizeof(double) + (

@@ -38,7 +38,6 @@ cdef class Workspace:
     cdef int fit(self, Workspace other) except -1 nogil
     cdef int _reserve_answers(self, Py_ssize_t n) except -1 nogil
     cdef void forget_answers(self) noexcept nogil
-    cdef void release(self) noexcept nogil
     cdef int make_views(self, ColumnScaler scaler) except -1 nogil
     cdef size_t n_bytes(self) noexcept nogil
 
@@ -51,7 +50,7 @@ cdef class Intake:
     cdef int views
     cdef list scratches         # of a workspace, see Tree.scratches
     cdef readonly ModelLock lock
-    cdef Workspace own          # of whoever learns, and of single predictions
+    cdef Workspace own          # see `room`, None while nobody needs it
     cdef Workspace spare        # of rows as they are known before they are learned, None at first
     cdef bint _is_reading
     cdef bint _own_was_last     # `own` has the views of the dict that was read last
@@ -59,6 +58,7 @@ cdef class Intake:
 
     cdef int bound(self, names, labels, n_labels, n_at_once) except -1
     cdef Workspace workspace(self)
+    cdef Workspace room(self)
     cdef int read(self, object x, Workspace workspace, bint keep_new) except -1
     cdef Workspace read_known(self, object x)
     cdef int read_new(self, object x) except -1

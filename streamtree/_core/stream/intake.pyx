@@ -102,22 +102,6 @@ cdef class Workspace:
             free_scratch(&self.scratch[i])
         free(self.scratch)
 
-    cdef void release(self) noexcept nogil:
-        """Give back all that takes as much as a row or the labels; it comes with the next row."""
-        cdef Py_ssize_t i
-        for i in range(self.n_scratches):
-            free_scratch(&self.scratch[i])
-        if self.encoder is not None:
-            self.encoder.release()
-        self.raw.release()
-        self.incoming.release()
-        self.listed.release()
-        self.standard.release()
-        self.capacity = self.n_shares = 0
-        self.n_labels = -1
-        self.version = 0
-        self.repeats = False
-
     cdef size_t n_bytes(self) noexcept nogil:
         cdef size_t total = self.n_scratches * (
             sizeof(Scratch) + 2 * self.n_shares * sizeof(double)
@@ -237,14 +221,15 @@ cdef class Intake:
         self.context.add_columns()
         self.context.n_columns = <int32_t> len(self.features.names)
         self.context.n_labels = self.labels.size
-        self.own = self.workspace()
         self._version = 1
 
     cdef size_t n_bytes(self) noexcept:
         """Names with what goes with a column, labels, and room for the row at hand."""
-        cdef size_t total = self.own.n_bytes() + self.features.n_bytes() + self.labels.n_bytes()
-        total += self.scaler.n_bytes() + self.context.n_bytes()
-        return total + (self.spare.n_bytes() if self.spare is not None else 0)
+        cdef size_t total = self.features.n_bytes() + self.labels.n_bytes()
+        cdef Workspace workspace
+        for workspace in (self.own, self.spare):
+            total += workspace.n_bytes() if workspace is not None else 0
+        return total + self.scaler.n_bytes() + self.context.n_bytes()
 
     cdef int bound(self, names, labels, n_labels, n_at_once) except -1:
         """Set how many bytes names may take, and labels, and how many these may be.
@@ -268,6 +253,12 @@ cdef class Intake:
         """Another one, for a thread of its own."""
         return Workspace(self.context, self.views, self.scratches)
 
+    cdef Workspace room(self):
+        """That of whoever learns, and of single predictions."""
+        if self.own is None:
+            self.own = self.workspace()
+        return self.own
+
     cdef int read(self, object x, Workspace workspace, bint keep_new) except -1:
         """Read a dict, unless it is the one whose views are there."""
         if (
@@ -290,7 +281,7 @@ cdef class Intake:
 
         The workspace may be that of all single predictions: use it before any Python code runs.
         """
-        cdef Workspace workspace = self.own
+        cdef Workspace workspace = self.room()
         cdef bint nested = self._is_reading
         if nested:
             # a feature name's own code let another prediction in: it needs rows of its own
@@ -307,7 +298,7 @@ cdef class Intake:
 
     cdef int read_new(self, object x) except -1:
         """Read a dict that is to be learned; raises before anything changes if it cannot be."""
-        return self.read(x, self.own, True)
+        return self.read(x, self.room(), True)
 
     cdef bint has_new_names(self) noexcept:
         """Whether what was read to be learned has features that `commit` is to make columns of."""
@@ -487,8 +478,8 @@ cdef class Intake:
         """Keep no room for a row between batches: models may be many. Those of ensembles are not.
         """
         self._own_was_last = False
-        if self.own.n_scratches == 1:
-            self.own.release()
+        if len(self.scratches) == 1:
+            self.own = None
 
     cdef int end_batch(self, RowSource source) except -1:
         """Say that no further row of a batch is learned.
@@ -524,7 +515,9 @@ cdef class DictRows(RowSource):
         with gil:
             self.intake.features.read(as_dict(self.rows[i]), out, learns)
             # not through `read`: the workspace is whosever it is
-            self.intake._own_was_last = self.intake.own.repeats = False
+            self.intake._own_was_last = False
+            if self.intake.own is not None:
+                self.intake.own.repeats = False
             if learns:
                 self.intake.commit(out)
         return 0
