@@ -25,6 +25,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from memory import resident
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_AUTH_MODE", "disabled")
@@ -96,12 +97,26 @@ def timed_often(make, n=2000):
     return timed(lambda: kept.extend([make() for _ in range(n)]), 5) / n
 
 
+def resident_of_each(make, n=1000):
+    """Bytes that one of many models takes of the memory of this process."""
+    kept = [make() for _ in range(n)]
+    before = resident()
+    kept += [make() for _ in range(n)]
+    return (resident() - before) // n
+
+
 def measured_costs(prototype, n_rows, n_keys, batch_rows):
     """Seconds of CPU: what the simulation is made of."""
     # as in the processes of workers
     collect_rarely()
     keys, X, y = keyed_stream(n_rows, n_keys)
-    costs = {}
+    typical = prototype.clone()
+    typical.learn_many(X[:100], y[:100])
+    # first of all: other models leave room behind
+    costs = {
+        "bytes_of_new": resident_of_each(prototype._cloner()),
+        "bytes_in_memory": resident_of_each(lambda: typical.clone(include_attributes=True)),
+    }
     with tempfile.TemporaryDirectory() as folder:
         worker = KeyedWorker(folder, 0, prototype=to_bytes(prototype), n_open=n_keys)
         spent, driver, n_calls = 0.0, 0.0, 0
@@ -123,8 +138,6 @@ def measured_costs(prototype, n_rows, n_keys, batch_rows):
         costs["row"] = (time.process_time() - begin) / half
         costs["model_in_batch"] = (spent - half * costs["row"]) / n_calls
         costs["row_of_driver"] = driver / half
-        typical = prototype.clone()
-        typical.learn_many(X[:100], y[:100])
         data = to_bytes(typical, key=b"key")
         costs["put_aside"] = timed(lambda: to_bytes(typical, key=b"key"), 51)
         costs["read_back"] = timed(lambda: from_bytes(data, key=b"key"), 51)
@@ -136,7 +149,6 @@ def measured_costs(prototype, n_rows, n_keys, batch_rows):
         costs["checkpoint_of_model"] = (time.process_time() - begin) / max(1, worker.shelf.n_open)
         costs["bytes_on_disk"] = len(data)
         costs["bytes_fresh"] = len(to_bytes(prototype))
-        costs["bytes_in_memory"] = sys.getsizeof(typical)
         costs["bytes_of_row"] = X[0].nbytes + y[0].nbytes + 16
     return costs
 
