@@ -18,7 +18,7 @@ from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.crew cimport Crew, Post, add
 from streamtree._core.stream.intake cimport DictRows, Intake, Workspace
 from streamtree._core.stream.keptrows cimport KeptRows
-from streamtree._core.stream.row cimport LISTED, Example, Prediction, View
+from streamtree._core.stream.row cimport LISTED, Example, Prediction
 from streamtree._core.stream.signals cimport SignalWatch, heed_signals, new_watch
 from streamtree._core.stream.sources cimport RowSource
 from streamtree._core.trees.tree cimport Tree
@@ -696,13 +696,12 @@ cdef class Learner:
         return 0
 
     cdef int grow_rows(self, rows, list names, list first_rows, Examples examples) except -1:
-        """Keep all rows, so that the scales are those of the whole set, and grow the tree."""
+        """Let all rows into the scales, then keep them as these have them, and grow the tree."""
         cdef Workspace own = self.intake.room()
         cdef RowSource source
-        cdef KeptRows raw = KeptRows(), kept = KeptRows()
+        cdef KeptRows kept = KeptRows()
         cdef Py_ssize_t i
         cdef Example example
-        cdef View view
         cdef int32_t n_targets = self.intake.context.n_targets
         cdef SignalWatch watch = new_watch()
         source = self._new(rows, names, first_rows)
@@ -714,13 +713,11 @@ cdef class Learner:
             self.intake.count(own, source.is_sparse)
             self.intake.make_counted(own, False)
             self.intake.context.n_labels = max(self.intake.context.n_labels, example.label + 1)
-            view = own.raw.view(own.raw.n)
-            raw.add(&view, &example, n_targets)
-        for i in range(raw.n):
+        for i in range(source.n_rows):
             heed_signals(&watch)
-            example = raw.example(i)
-            raw.view(i, &view)
-            own.incoming.take(&view)
+            example = examples.of(i)
+            # read again: of which columns a sparse row lists zeros the scales have only told now
+            self.intake.take(source, i, False, own)
             self.intake.make(own)
             kept.add(
                 &own.row.listed if self.tree.views & LISTED else &own.row.standard, &example,

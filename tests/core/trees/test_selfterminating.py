@@ -573,6 +573,17 @@ def test_grow_wants_an_untrained_model_and_takes_every_form():
         SelfTerminatingTreeClassifier().grow(X, y, np.zeros(500))
 
 
+def test_zeros_that_come_before_their_column_is_known_to_have_some():
+    X = np.random.default_rng(0).poisson(0.6, size=(300, 4)).astype(float)
+    X[:40] = 0.0
+    y = (X[:, 0] > X[:, 1]).astype(int)
+    models = [SelfTerminatingTreeClassifier(regularization=0.0) for _ in range(3)]
+    for model, form in zip(models, (X, sp.csr_array(X), as_dicts(X)), strict=True):
+        model.grow(form, y)
+    assert models[0].height > 0
+    assert len({pickle.dumps(model) for model in models}) == 1
+
+
 def test_more_penalty_means_a_smaller_tree():
     X, y = blobs(3000, 2, features=5, spread=0.7, seed=3)
     sizes = []
