@@ -136,6 +136,27 @@ def test_a_copy_amid_a_trial_goes_on_as_if_nothing_had_happened(estimator):
         assert pickle.dumps(other.snapshot()) == pickle.dumps(model.snapshot())
 
 
+@pytest.mark.parametrize(("estimator", "params"), [
+    (LOMTreeClassifier, {}), (LOMTreeClassifier, {"leaf_model": "majority"}),
+    (ModelTreeClassifier, {}), (SelfTerminatingTreeClassifier, {}), (SoftTreeClassifier, {}),
+])
+def test_a_copy_takes_as_much_where_a_new_one_has_met_few_labels(estimator, params):
+    X = np.random.default_rng(0).normal(size=(2900, 4))
+    y = ((X[:, 0] > 0) ^ (np.arange(2900) >= 2500)).astype(int)
+    y[:40] = range(40)
+    model = estimator(**params)
+    model.learn_many(X[:2500], y[:2500])
+    is_amid = False
+    for row, label in zip(X[2500:].tolist(), y[2500:].tolist(), strict=True):
+        model.learn_one(dict(enumerate(row)), label)
+        if not is_amid and model._core.challenger is not None:
+            is_amid = True
+            copied = copy.deepcopy(model)
+            assert copied._core.learned_bytes == model._core.learned_bytes
+    assert is_amid
+    assert copy.deepcopy(model)._core.learned_bytes == model._core.learned_bytes
+
+
 @forests
 def test_what_is_told_amid_a_trial_is_of_the_forest_that_answers(estimator):
     model = amid_a_trial(estimator)

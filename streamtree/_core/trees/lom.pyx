@@ -21,6 +21,7 @@ from streamtree._core.store.tables cimport (
     Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert, table_key,
     table_prefetch, table_reserve, table_sorted_slots,
 )
+from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.inputs cimport add_absent, find_inputs
 from streamtree._core.stream.row cimport (
     PLAIN, STANDARD, Example, Prediction, Row, Scratch, View,
@@ -162,6 +163,11 @@ cdef class LomTree(Tree):
         for label in range(self.n_trails):
             table_free(&self.trails[label].passages)
         give_back(self.trail_block)
+
+    cdef int bind(self, Context context) except -1:
+        Tree.bind(self, context)
+        # a tree that begins later than others knows their labels, as its copy does
+        return self._reserve_trails(context.n_labels)
 
     cdef int _reserve(self, int32_t n) except -1 nogil:
         self.nodes = <Node*> counted_lines(

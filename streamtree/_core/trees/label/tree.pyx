@@ -158,6 +158,8 @@ cdef class LabelTree(LabelGroups):
 
     cdef int bind(self, Context context) except -1:
         LabelGroups.bind(self, context)
+        # a tree that begins later than others knows their labels, as its copy does
+        self.labels.reserve(context.n_labels)
         if self.whole is not None:
             self.whole.bind(context)
         return 0
