@@ -157,38 +157,49 @@ cdef class Classifier(Learner):
             self.intake.lock.end_predicting()
         return None if said.label < 0 else self.intake.labels.labels[said.label]
 
-    def predict_proba_one(self, x):
-        """Label -> probability for every label ever learned."""
-        cdef Workspace workspace
+    cdef object _shares_of(self, x, int32_t* label):
+        """The probability of every label, as an array; `label` becomes the most likely one."""
         cdef Prediction said
         cdef double[::1] shares
+        # with room for one at least, so that there is an address
+        out = np.zeros(self.intake.labels.size + 1)
+        shares = out
+        said.shares = &shares[0]
+        self.answer(self.intake.read_known(x), &said)
+        label[0] = said.label
+        return out[:self.intake.labels.size]
+
+    def predict_proba_one(self, x):
+        """Label -> probability for every label ever learned."""
+        cdef int32_t likeliest
         self.intake.lock.begin_predicting()
         try:
-            # with room for one at least, so that there is an address
-            out = np.zeros(self.intake.labels.size + 1)
-            shares = out
-            said.shares = &shares[0]
-            workspace = self.intake.read_known(x)
-            self.answer(workspace, &said)
+            shares = self._shares_of(x, &likeliest)
         finally:
             self.intake.lock.end_predicting()
-        return dict(zip(self.intake.labels.labels, out.tolist()))
+        return dict(zip(self.intake.labels.labels, shares.tolist()))
 
     def predict_topk_one(self, x, Py_ssize_t count):
-        """The `count` most likely (label, probability) pairs; at a tie the label learned first."""
+        """The `count` most likely (label, probability) pairs.
+
+        At a tie the label that is predicted is the first, then the one that was learned first.
+        """
         cdef Workspace workspace
+        cdef int32_t likeliest
         self.intake.lock.begin_predicting()
         try:
             workspace = self.intake.read_known(x)
             top = []
             if self.intake.labels.size:
                 top = self.tree.top_shares(&workspace.row, workspace.scratch, count)
+            if top is None:
+                shares = self._shares_of(x, &likeliest)
+                top = sorted(
+                    enumerate(shares.tolist()), key=lambda item: (-item[1], item[0] != likeliest)
+                )[:count]
+            return [(self.intake.labels.labels[label], share) for label, share in top]
         finally:
             self.intake.lock.end_predicting()
-        if top is not None:
-            return [(self.intake.labels.labels[label], share) for label, share in top]
-        shares = self.predict_proba_one(x)
-        return sorted(shares.items(), key=lambda item: -item[1])[:count]
 
     def predict_many(self, rows, list names, says="labels"):
         """The class number of every row, -1 before any learning, or the probabilities of all."""

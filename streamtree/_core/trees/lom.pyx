@@ -686,7 +686,9 @@ cdef class LomTree(Tree):
                 shares[label] = (
                     shares.get(label, rest) + table.records[<size_t> slot * CLASS_WIDTH] / total
                 )
-        top = sorted(shares.items(), key=lambda item: (-item[1], item[0]))[:count]
+        top = sorted(
+            shares.items(), key=lambda item: (-item[1], item[0] != majority, item[0])
+        )[:count]
         # the labels that the leaf never met are all alike
         for label in range(self.context.n_labels):
             if len(top) >= count:

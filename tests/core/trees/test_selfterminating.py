@@ -584,6 +584,23 @@ def test_zeros_that_come_before_their_column_is_known_to_have_some():
     assert len({pickle.dumps(model) for model in models}) == 1
 
 
+@pytest.mark.parametrize("leaf_model", ["majority", "softmax", "naive_bayes", "adaptive"])
+def test_of_labels_that_are_as_likely_the_first_is_the_predicted_one(leaf_model):
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(3, size=(30, 2)), np.arange(30) % 10
+    model = SelfTerminatingTreeClassifier(leaf_model=leaf_model)
+    model.grow(X, y)
+    predicted, best = [], []
+    for x in as_dicts(X):
+        shares = model.predict_proba_one(x)
+        top = model.predict_topk_one(x, 10)
+        predicted.append(model.predict_one(x))
+        best.append(max(shares, key=shares.__getitem__))
+        assert top[0] == (predicted[-1], shares[best[-1]])
+        assert dict(top) == shares
+    assert predicted != best
+
+
 def test_more_penalty_means_a_smaller_tree():
     X, y = blobs(3000, 2, features=5, spread=0.7, seed=3)
     sizes = []
