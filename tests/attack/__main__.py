@@ -6,7 +6,8 @@ import importlib
 import time
 
 ATTACKS = (
-    "streams", "malformed", "files", "kills", "interrupts", "crowds", "shortage", "changes", "soak",
+    "streams", "malformed", "files", "kills", "interrupts", "crowds", "shortage", "changes",
+    "doors", "soak",
 )
 
 if __name__ == "__main__":

@@ -10,11 +10,11 @@ from support.shortage import can_run_short
 
 QUICK = {
     "streams": 5, "malformed": 150, "files": 80, "kills": 11, "interrupts": 11, "crowds": 3,
-    "shortage": 4, "changes": 6,
+    "shortage": 4, "changes": 6, "doors": 1,
 }
 FULL = {
     "streams": 20_000, "malformed": 10_000, "files": 20_000, "kills": 300, "interrupts": 200,
-    "crowds": 110, "shortage": 500, "changes": 500, "soak": 100_000_000,
+    "crowds": 110, "shortage": 500, "changes": 500, "doors": 200, "soak": 100_000_000,
 }
 # seeds of what went wrong once, and is not covered by a test of its own
 FOUND = [("streams", 91015, "LOMTreeClassifier")]
