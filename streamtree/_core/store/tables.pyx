@@ -65,15 +65,20 @@ cdef size_t layout_bytes(const Layout* layout, int width) noexcept nogil:
 cdef int table_allocate(Table* table, int width, int32_t capacity, bint is_dense) except -1 nogil:
     """Make a table of so many empty slots; what it was is not looked at."""
     cdef Layout layout = Layout(capacity, is_dense)
-    # one block, keys behind the records
     table.records = <double*> counted_zeros(layout_bytes(&layout, width))
-    table.keys = NULL
-    if not is_dense:
-        table.keys = <int32_t*> (table.records + <size_t> capacity * width)
-        memset(table.keys, 0xFF, capacity * sizeof(int32_t))
-    table.capacity = capacity
-    table.size = 0
+    set_layout(table, width, &layout)
     return 0
+
+
+cdef void set_layout(Table* table, int width, const Layout* layout) noexcept nogil:
+    """Let the block of a table have a layout, and no keys yet."""
+    table.keys = NULL
+    if not layout.is_dense:
+        # behind the records
+        table.keys = <int32_t*> (table.records + <size_t> layout.capacity * width)
+        memset(table.keys, 0xFF, layout.capacity * sizeof(int32_t))
+    table.capacity = layout.capacity
+    table.size = 0
 
 
 cdef int rebuild(Table* table, int width, const Layout* layout) except -1 nogil:
@@ -252,7 +257,9 @@ cdef void table_thin(
                 )
                 keys[n] = keys[slot]
                 n += 1
-        set_layout(table, width, &layout, n)
+        table.records = <double*> shrunk(table.records, layout_bytes(&layout, width))
+        memset(&table.records[<size_t> n * width], 0, layout_bytes(&layout, width) - n * size)
+        set_layout(table, width, &layout)
         memset(targets, 0xFF, layout.capacity * sizeof(int32_t))
         for slot in range(n):
             targets[slot] = place(table, keys[slot])
@@ -263,21 +270,6 @@ cdef void table_thin(
                 targets[slot] = targets[to]
                 targets[to] = to
     free(bits)
-
-
-cdef void set_layout(Table* table, int width, const Layout* layout, int32_t n) noexcept nogil:
-    """Cut a table to a smaller layout without keys; its first n records stay."""
-    table.records = <double*> shrunk(table.records, layout_bytes(layout, width))
-    memset(
-        &table.records[<size_t> n * width], 0,
-        layout_bytes(layout, width) - <size_t> n * width * sizeof(double),
-    )
-    table.keys = NULL
-    if not layout.is_dense:
-        table.keys = <int32_t*> (table.records + <size_t> layout.capacity * width)
-        memset(table.keys, 0xFF, layout.capacity * sizeof(int32_t))
-    table.capacity = layout.capacity
-    table.size = 0
 
 
 cdef inline void swap_records(Table* table, int width, int32_t a, int32_t b) noexcept nogil:

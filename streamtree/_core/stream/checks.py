@@ -124,7 +124,7 @@ def check_kept(state, n_columns, n_labels, n_targets):
 def check_window(state, length, n_columns, n_labels, n_targets):
     """Raise StateError unless `Window.take_state` can trust a state.
 
-    `n_labels` bounds the labels, where rows have no targets. Returns how many rows there are.
+    `n_labels` bounds the labels, where rows have no targets.
     """
     size = state["size"]
     capacity, lists = state["capacity"], state["list_capacity"]
@@ -176,4 +176,3 @@ def check_window(state, length, n_columns, n_labels, n_targets):
     has_lists = bool((field_of < 0).any())
     require(entries <= lists <= (has_lists and max(FIRST_ENTRIES, SPARSE_PARTS * entries)), "lists")
     require(lists == 0 or (lists >= FIRST_ENTRIES and lists & (lists - 1) == 0), "lists")
-    return n

@@ -93,7 +93,7 @@ cdef class Window:
     cdef int _push_list(self, const View* listed) except -1 nogil
     cdef int64_t _make_room_for_list(self, const View* listed) except -1 nogil
     cdef int64_t _fitting_capacity(self) noexcept nogil
-    cdef int _lay_lists(self, int64_t least) except -1 nogil
+    cdef int _lay_lists(self, int64_t capacity) except -1 nogil
     cdef float list_value(self, int32_t slot, int32_t column) noexcept nogil
     cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self)

@@ -419,15 +419,11 @@ cdef class Window:
             capacity *= 2
         return capacity
 
-    cdef int _lay_lists(self, int64_t least) except -1 nogil:
-        """Lay the lists in a ring for at least so many entries, a power of two."""
-        cdef int64_t i, capacity = FIRST_ENTRIES, first, mask = self.list_capacity - 1
+    cdef int _lay_lists(self, int64_t capacity) except -1 nogil:
+        """Lay the lists in a ring for so many entries, a power of two."""
+        cdef int64_t i, first, mask = self.list_capacity - 1
         cdef int32_t* columns
         cdef float* values
-        while capacity < least:
-            capacity *= 2
-        if capacity == self.list_capacity:
-            return 0
         # one block for both
         columns = <int32_t*> counted(NULL, capacity * ENTRY_BYTES)
         values = <float*> &columns[capacity]
