@@ -380,9 +380,6 @@ cdef class Ensemble(Tree):
             return None
         return Lessons(self.n_parts, n_threads, self.places[self.n_members - 1] + 1)
 
-    def configure(self):
-        """Members keep the settings that they were made with."""
-
     def refuse_label(self, label):
         """Raise for a label that would be one too many for a member."""
         for m, member in enumerate(self.members):

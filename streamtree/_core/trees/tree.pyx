@@ -47,9 +47,8 @@ cdef class Tree:
         self.views = PLAIN
         self.patience = PATIENCE
 
-    def configure(self, **settings):
-        """Set what may change while the tree learns."""
-        raise NotImplementedError
+    def configure(self):
+        """Set what may change while the tree learns, as keywords; here there is nothing."""
 
     def refuse_label(self, label):
         """Raise for a label that would be one too many."""
@@ -328,9 +327,6 @@ cdef class Tree:
 
 cdef class OneLeaf(Tree):
     """The base of those that split nothing: all rows come to one leaf."""
-
-    def configure(self):
-        """There is nothing to set."""
 
     cdef list path(self, const Row* row, Scratch* scratch):
         return [(0, None)]

@@ -145,7 +145,7 @@ cdef class BoostedGrowth:
     cdef int64_t _move(self) except -1 nogil
     cdef float* _shares_of(self, int32_t row) noexcept nogil
     cdef Labelled _labelled(self) noexcept nogil
-    cdef int drop(self) except -1 nogil
+    cdef void drop(self) noexcept nogil
     cdef void _release(self) noexcept nogil
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

@@ -167,10 +167,10 @@ cdef class BoostedGrowth:
         self.is_growing = False
         self.n = self.n_columns = 0
 
-    cdef int drop(self) except -1 nogil:
+    cdef void drop(self) noexcept nogil:
         """Forget what was grown so far."""
         self._release()
-        return self.shadow.clear()
+        self.shadow.clear()
 
     # -------------------------------------------------------------------------------- room
 

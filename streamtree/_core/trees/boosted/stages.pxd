@@ -61,7 +61,6 @@ cdef class Stages:
     cdef int begin_tree(self) except -1 nogil
     cdef int reserve_nodes(self, int32_t n) except -1 nogil
     cdef int reserve_leaves(self, int32_t n) except -1 nogil
-    cdef void _release(self) noexcept nogil
     cdef int32_t add_node(self) except -1 nogil
     cdef int32_t split(self, int32_t node) except -1 nogil
     cdef float* add_leaf(self, int32_t node) except NULL nogil
@@ -76,7 +75,7 @@ cdef class Stages:
     cdef size_t coded_bytes(self) noexcept nogil
     cdef void score(self, const Row* row, const int32_t* groups, double* out) noexcept nogil
     cdef void swap(self, Stages other) noexcept nogil
-    cdef int clear(self) except -1 nogil
+    cdef void clear(self) noexcept nogil
     cdef size_t n_bytes(self) noexcept nogil
     cdef dict state(self)
     cdef int take_state(self, dict state) except -1

@@ -45,9 +45,10 @@ cdef class Stages:
         self.unit = 1.0
 
     def __dealloc__(self):
-        self._release()
+        self.clear()
 
-    cdef void _release(self) noexcept nogil:
+    cdef void clear(self) noexcept nogil:
+        """Forget all trees, and that there are outputs."""
         give_back(self.nodes)
         give_back(self.grown)
         give_back(self.roots)
@@ -61,11 +62,6 @@ cdef class Stages:
         self.unit = 1.0
         self.n_nodes = self.n_trees = self.n_leaves = self.n_outputs = self.n_labels = 0
         self.node_capacity = self.tree_capacity = self.leaf_capacity = 0
-
-    cdef int clear(self) except -1 nogil:
-        """Forget all trees, and that there are outputs."""
-        self._release()
-        return 0
 
     cdef size_t n_bytes(self) noexcept nogil:
         return (
@@ -100,7 +96,7 @@ cdef class Stages:
     cdef int begin(self, int32_t n_labels, int32_t n_outputs) except -1 nogil:
         """Begin with no tree, for so many outputs that say nothing."""
         cdef int32_t i
-        self._release()
+        self.clear()
         self.base = <double*> counted(NULL, n_outputs * sizeof(double))
         for i in range(n_outputs):
             self.base[i] = 0.0
@@ -360,7 +356,7 @@ cdef class Stages:
         cdef const double[::1] base = state["base"]
         cdef int32_t i, k, n_leaves = <int32_t> values.shape[0]
         cdef StageNode* here
-        self._release()
+        self.clear()
         if base.shape[0] == 0:
             return 0
         self.begin(state["n_labels"], <int32_t> base.shape[0])

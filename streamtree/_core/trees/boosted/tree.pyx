@@ -42,9 +42,6 @@ cdef class BoostedTrees(Tree):
         self.random = splitmix64(seed)
         self.next_growth = FIRST_GROWTH
 
-    def configure(self):
-        """There is nothing to set."""
-
     cdef int bind(self, Context context) except -1:
         Tree.bind(self, context)
         self.window.bind(context)
@@ -106,9 +103,9 @@ cdef class BoostedTrees(Tree):
         if self.window.size:
             with gil:
                 self._begin_window()
-        if self.growth.is_growing:
             self.growth.drop()
-        return self.stages.clear() if self.stages.n_outputs else 0
+            self.stages.clear()
+        return 0
 
     cdef int _begin_window(self) except -1:
         cdef Window window = Window(self.window.length)
