@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from streamtree._core.stream.features import Category
 from streamtree._core.stream.labels import MOST_WAITING
+from streamtree._core.stream.scales import SETTLED
 from streamtree.base import StreamModel, is_itself
 from streamtree.nongreedy import (
     NonGreedyTreeClassifier,
@@ -29,8 +30,6 @@ Array = NDArray[Any]
 FIXED = (NonGreedyTreeClassifier, NonGreedyTreeRegressor, NonGreedyTreeMultiTargetRegressor)
 # a model that merging gives has tables as if they were new
 NEW_CAPACITY = 1
-# the phase of a scale that knows its unit
-SETTLED = 1
 
 
 def merge(models: Sequence[Model], *, start: Model | None = None) -> Model:

@@ -23,6 +23,7 @@ from streamtree._core.kernels.ridge cimport Ridge, ridge_bytes, ridge_learn
 from streamtree._core.leaves.explanation cimport Explanation
 from streamtree._core.store.budget cimport Budget, Ledger
 from streamtree._core.store.memory cimport zeroed
+from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
 from streamtree._core.trees.tree cimport Corrector, Tree
 
@@ -525,30 +526,21 @@ cdef class LogLinearPool(_Pool):
             self.put_to_rest(least)
 
     cdef dict own_state(self):
-        cdef Py_ssize_t m
-        cdef Watch[::1] view
-        watches = np.empty(self.n_members, dtype=WATCH)
-        view = watches
-        for m in range(self.n_members):
-            view[m] = self.watches[m]
-        curvatures = np.array(self._curvatures())
         return {
-            **_Pool.own_state(self), "watches": watches, "curvatures": curvatures,
-            "losses": self.losses,
+            **_Pool.own_state(self),
+            "watches": export_records(self.watches, sizeof(Watch), self.n_members, WATCH),
+            "curvatures": np.array(self._curvatures()), "losses": self.losses,
         }
 
     cdef double[:, ::1] _curvatures(self):
         return <double[:self.n_members, :self.n_members]> self.newton.curvatures
 
     cdef int take_own_state(self, dict state) except -1:
-        cdef const Watch[::1] view = state["watches"]
         cdef const double[:, ::1] curvatures = state["curvatures"]
-        cdef Py_ssize_t m
         _Pool.take_own_state(self, state)
         self._curvatures()[:] = curvatures
         self.losses = state["losses"]
-        for m in range(self.n_members):
-            self.watches[m] = view[m]
+        import_records(self.watches, sizeof(Watch), state["watches"])
         self.n_met = self.context.n_labels
         if not self.lets_rest:
             self.wake_all()

@@ -76,7 +76,9 @@ cdef void add_table(
     const Table* table, int32_t stride, const int32_t* slots, const float* values, Py_ssize_t n,
     float* scores, int n_scores
 ) noexcept nogil
-cdef void add_parts(const AdditiveModel* model, const Parts* parts, float* scores) noexcept nogil
+cdef void add_parts(
+    const AdditiveModel* model, const Parts* parts, float* scores, int n_scores
+) noexcept nogil
 cdef void train_parts(AdditiveModel* model, const Parts* parts,
                       const AdditiveStep* step) noexcept nogil
 cdef bint next_run(const Parts* parts, Py_ssize_t* start, Py_ssize_t* end) noexcept nogil

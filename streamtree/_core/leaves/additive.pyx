@@ -43,10 +43,11 @@ cdef void add_table(
         add_scores(records, 2 * record_width(stride), slots, values, n, scores, n_scores)
 
 
-cdef void add_parts(const AdditiveModel* model, const Parts* parts, float* scores) noexcept nogil:
-    """Add the scores of a row, RATES * stride of them."""
+cdef void add_parts(
+    const AdditiveModel* model, const Parts* parts, float* scores, int n_scores
+) noexcept nogil:
+    """Add the scores of a row, see `add_table` for how many: those of all rates, or of labels."""
     cdef Py_ssize_t n_linear = parts.row.n_linear
-    cdef int n_scores = RATES * model.stride
     add_table(
         &model.linear, model.stride, parts.slots, parts.row.values, n_linear, scores, n_scores
     )

@@ -195,7 +195,7 @@ cdef class MixtureLeaves(LeafModels):
         cdef int rate
         memset(scores, 0, max(RATES * stride, EXPERTS) * sizeof(float))
         find_parts(model, parts)
-        add_parts(model, parts, scores)
+        add_parts(model, parts, scores, RATES * stride)
         if stride == 1:
             for rate in range(RATES if outputs.has_prior else 0):
                 scores[rate] += outputs.prior[1] - outputs.prior[0]
@@ -229,10 +229,10 @@ cdef class MixtureLeaves(LeafModels):
             # one exp and one quotient for all of them
             memset(scores, 0, sizeof(scores))
             find_parts(&state.model, &outputs.own)
-            add_parts(&state.model, &outputs.own, &scores[RATES])
+            add_parts(&state.model, &outputs.own, &scores[RATES], RATES)
             if not is_top:
                 find_parts(&top.model, &outputs.common)
-                add_parts(&top.model, &outputs.common, scores)
+                add_parts(&top.model, &outputs.common, scores, RATES)
             for expert in range(EXPERTS if outputs.has_prior else 0):
                 scores[expert] += outputs.prior[1] - outputs.prior[0]
             respond_of_two(
@@ -646,9 +646,7 @@ cdef dict exported_state(const ModelState* state):
     cdef int32_t k
     rest.add(&state.rest)
     weights = rest.arrays()
-    classes = np.empty(state.n_classes, dtype=np.int32)
-    for k in range(state.n_classes):
-        classes[k] = state.classes[k]
+    classes = np.array([state.classes[k] for k in range(state.n_classes)], dtype=np.int32)
     return {
         "classes": classes, "losses": export_floats(state.losses, EXPERTS),
         "shares": export_floats(state.shares, EXPERTS), **exported_model(&state.model),

@@ -8,7 +8,7 @@ from libc.string cimport memset
 from streamtree._core.kernels.additive cimport add_side, softmax_of, train_each
 from streamtree._core.kernels.losses cimport argmax
 from streamtree._core.leaves.additive cimport (
-    MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_table, clone_model, find_parts,
+    MOST_CLASSES, RATES, UNMET, AdditiveModel, Parts, add_parts, clone_model, find_parts,
     free_model, make_parts, record_width, stride_for, widen_tables,
 )
 from streamtree._core.store.tables cimport (
@@ -109,19 +109,12 @@ cdef int32_t score_labels(
     const AdditiveModel* model, Parts* parts, int32_t n_labels, float* scores
 ) noexcept nogil:
     """Write the scores of labels, and behind them UNMET up to a multiple of 4; returns that."""
-    cdef Py_ssize_t n_linear = parts.row.n_linear
     cdef int32_t k, n = (n_labels + 3) // 4 * 4
     # By eights: behind the last label there may be squares, and nobody looks at their sums.
     cdef int n_sums = (n + 7) // 8 * 8
     memset(scores, 0, n_sums * sizeof(float))
     find_parts(model, parts)
-    add_table(
-        &model.linear, model.stride, parts.slots, parts.row.values, n_linear, scores, n_sums
-    )
-    add_table(
-        &model.knots, model.stride, &parts.slots[n_linear], &parts.row.values[n_linear],
-        parts.n - n_linear, scores, n_sums,
-    )
+    add_parts(model, parts, scores, n_sums)
     for k in range(n_labels, n):
         scores[k] = UNMET
     return n

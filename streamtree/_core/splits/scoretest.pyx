@@ -377,7 +377,7 @@ cdef int import_search(SplitSearch* search, dict state) except -1:
     cdef const float[::1] products = state["products"]
     cdef const float[:, ::1] numbers = np.ascontiguousarray(state["candidates"])
     cdef const int32_t[::1] columns = state["columns"]
-    cdef int m, b
+    cdef int m
     search.rows = state["rows"]
     search.watched = state["watched"]
     search.next_look = state["next_look"]
@@ -385,18 +385,15 @@ cdef int import_search(SplitSearch* search, dict state) except -1:
     if columns.shape[0]:
         search.candidates = <Candidate*> counted_zeros(columns.shape[0] * sizeof(Candidate))
     search.n = <int32_t> columns.shape[0]
-    for b in range(BUCKETS):
-        search.sums[b] = sums[b]
-        search.squares[b] = squares[b]
-    for b in range(PAIRS):
-        search.products[b] = products[b]
+    memcpy(search.sums, &sums[0], BUCKETS * sizeof(float))
+    memcpy(search.squares, &squares[0], BUCKETS * sizeof(float))
+    memcpy(search.products, &products[0], PAIRS * sizeof(float))
     for m in range(search.n):
         search.candidates[m].column = columns[m]
         search.candidates[m].threshold = numbers[m, 0]
         search.candidates[m].weight = numbers[m, 1]
-        for b in range(BUCKETS):
-            search.candidates[m].sums[b] = numbers[m, 2 + b]
-            search.candidates[m].squares[b] = numbers[m, 2 + BUCKETS + b]
+        memcpy(search.candidates[m].sums, &numbers[m, 2], BUCKETS * sizeof(float))
+        memcpy(search.candidates[m].squares, &numbers[m, 2 + BUCKETS], BUCKETS * sizeof(float))
     return 0
 
 

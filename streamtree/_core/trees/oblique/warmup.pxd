@@ -38,11 +38,12 @@ cdef class WarmUp:
     cdef int _grow(self, ObliqueSteps tree) except -1
     cdef int _grow_level(self, ObliqueSteps tree, int32_t[::1] places, list groups) except -1
     cdef bint _split(
-        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, dict split,
-        int32_t[::1] node_of
+        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, int32_t column,
+        double threshold, int32_t[::1] node_of
     ) except -1
     cdef int _set_axis(
-        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, dict split
+        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, int32_t column,
+        double threshold
     ) except -1
     cdef Py_ssize_t _sides(
         self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, signed char[::1] side

@@ -164,23 +164,22 @@ cdef class WarmUp:
         for (node, members), column, threshold in zip(
             groups, splits["column"].tolist(), splits["threshold"].tolist(), strict=True
         ):
-            split = {"column": column, "threshold": threshold}
-            if column < 0 or not self._split(tree, node, members, split, places):
+            if column < 0 or not self._split(tree, node, members, column, threshold, places):
                 for i in range(members.shape[0]):
                     places[members[i]] = -1
                 self._set_outputs(tree, node, members)
         return 0
 
     cdef bint _split(
-        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, dict split,
-        int32_t[::1] node_of
+        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, int32_t column,
+        double threshold, int32_t[::1] node_of
     ) except -1:
         """Split a leaf and send its rows on; returns False where all would go one way."""
         cdef Py_ssize_t i, n_right
         cdef double plain
         cdef int32_t left, right
         cdef signed char[::1] side = np.empty(members.shape[0], dtype=np.int8)
-        self._set_axis(tree, node, members, split)
+        self._set_axis(tree, node, members, column, threshold)
         n_right = self._sides(tree, node, members, side)
         if n_right == 0 or n_right == members.shape[0]:
             tree.set_split(node, -1, 0.0, 0.0)
@@ -191,7 +190,7 @@ cdef class WarmUp:
             self._sides(tree, node, members, side)
             # the surrogate bounds the loss but may still end in a worse split
             if self._search.purity_of_sides(members, side) < plain:
-                self._set_axis(tree, node, members, split)
+                self._set_axis(tree, node, members, column, threshold)
                 self._sides(tree, node, members, side)
         left, right = tree.split(node)
         for i in range(members.shape[0]):
@@ -199,11 +198,11 @@ cdef class WarmUp:
         return True
 
     cdef int _set_axis(
-        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, dict split
+        self, ObliqueSteps tree, int32_t node, const int64_t[::1] members, int32_t column,
+        double threshold
     ) except -1:
         """w . x = factor (x_column - threshold), about 1 in size on the rows."""
-        cdef int32_t column = split["column"]
-        cdef double threshold = split["threshold"], total = 0.0
+        cdef double total = 0.0
         cdef Py_ssize_t i
         cdef KeptStep kept
         for i in range(members.shape[0]):
