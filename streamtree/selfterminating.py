@@ -179,7 +179,7 @@ class _SelfTerminatingTree(StreamTree):
             rows: tuple[Any, ...] = (list(X), None, None)
         else:
             rows = (batch.rows(), batch.names, batch.first_rows(weights))
-        self._core.grow(*rows, targets, weights, self._tree_maker())
+        self._core.grow(*rows, targets, weights)
 
     def _views(self) -> list[inspection.NodeView]:
         weights = self._outline()["tree"]["nodes"]["weight"].tolist()

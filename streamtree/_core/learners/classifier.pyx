@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int32_t
 
-from streamtree._core.learners.learner cimport Examples, Learner, as_weight, new_tree
+from streamtree._core.learners.learner cimport Examples, Learner, as_weight
 from streamtree._core.stream.intake cimport Intake, Workspace
 from streamtree._core.stream.labels cimport is_plain
 from streamtree._core.stream.row cimport Example, Prediction
@@ -129,7 +129,7 @@ cdef class Classifier(Learner):
             self.end_batch(source)
         return numbers if says == "labels" else shares
 
-    def grow(self, rows, list names, list first_rows, list labels, weights, make_tree):
+    def grow(self, rows, list names, list first_rows, list labels, weights):
         """Grow the tree from a whole data set: a RowSource, or dicts."""
         self.begin_growing()
         try:
@@ -139,7 +139,7 @@ cdef class Classifier(Learner):
                 self.grow_rows(rows, names, first_rows, self._numbered(labels, weights, False))
             except BaseException:
                 self.intake.labels.undo()
-                self.forget(new_tree(make_tree))
+                self.forget()
                 raise
         finally:
             self.end_learning()
@@ -204,8 +204,7 @@ cdef class Classifier(Learner):
     def predict_many(self, rows, list names, says="labels"):
         """The class number of every row, -1 before any learning, or the probabilities of all."""
         cdef RowSource source = self._known(rows)
-        self.intake.lock.begin_predicting()
-        try:
+        with self.intake.lock.reading():
             if says == "labels":
                 numbers = np.empty(source.n_rows, dtype=np.int32)
                 self.predict_rows(source, names, numbers, None)
@@ -213,8 +212,6 @@ cdef class Classifier(Learner):
             shares = np.zeros((source.n_rows, self.intake.labels.size))
             self.predict_rows(source, names, None, shares if shares.size else None)
             return shares
-        finally:
-            self.intake.lock.end_predicting()
 
     def examine(self, x, y):
         """What a step on an example would go by, for tests."""

@@ -10,7 +10,6 @@ from streamtree._core.trees.tree cimport Tree
 
 cdef double float_of(object value, object name) except? -1.0
 cdef double as_weight(object w) except -1.0
-cdef Tree new_tree(make_tree)
 
 
 cdef class Examples:
@@ -81,7 +80,7 @@ cdef class Learner:
     cdef int begin_batch(self) except -1
     cdef int end_batch(self, RowSource source) except -1
     cdef int begin_growing(self) except -1
-    cdef int forget(self, Tree tree) except -1
+    cdef int forget(self) except -1
     cdef int take_back(self) except -1
     cdef Tree _new_tree(self)
     cdef int start_again(self) except -1

@@ -154,15 +154,6 @@ cdef int predict_blocks(Predictions self, int32_t job, int32_t thread) except -1
 ctypedef int (*Quiet)(Predictions, int32_t, int32_t) noexcept nogil
 
 
-cdef Tree new_tree(make_tree):
-    """A tree that begins amid learning, with as little memory of its own as the first one had."""
-    cdef Ledger* before = count_for_nobody()
-    try:
-        return make_tree()
-    finally:
-        end_counting(before)
-
-
 cdef class Learner:
     """What learners of labels and of numbers share.
 
@@ -591,7 +582,7 @@ cdef class Learner:
 
     cdef int predict_rows(self, RowSource source, list names, int32_t[::1] labels,
                           double[:, ::1] shares) except -1:
-        """The one loop over rows to predict, between `begin_predicting` and its end."""
+        """The one loop over rows to predict, while nothing is learned."""
         cdef Py_ssize_t n_threads = 1
         cdef Predictions crew
         if source.n_rows >= FEW_ROWS:
@@ -660,14 +651,20 @@ cdef class Learner:
             raise RuntimeError("grow() needs a model that has not learned anything yet")
         return 0
 
-    cdef int forget(self, Tree tree) except -1:
+    cdef int forget(self) except -1:
         """Be as before any row, with a new tree."""
         self.intake.forget()
-        self.replace_tree(tree)
-        return 0
+        return self.replace_tree(self._new_tree())
 
     cdef Tree _new_tree(self):
-        cdef Tree tree = new_tree(self._make_tree)
+        """A tree that begins amid learning, with as little memory of its own as the first one had.
+        """
+        cdef Tree tree
+        cdef Ledger* before = count_for_nobody()
+        try:
+            tree = self._make_tree()
+        finally:
+            end_counting(before)
         if self._settings:
             tree.configure(**self._settings)
         return tree
@@ -785,8 +782,7 @@ cdef class Learner:
 
         An outline has of the tree only what its `outline` says.
         """
-        self.intake.lock.begin_predicting()
-        try:
+        with self.intake.lock.reading():
             challenge = {} if self.challenger is None or is_outline else {
                 "challenge": {
                     "tree": self.challenger.state(), "course": self.challenger.course,
@@ -801,8 +797,6 @@ cdef class Learner:
                 "scaler": self.intake.scaler.snapshot(),
                 "tree": self.tree.outline() if is_outline else self.tree.state(),
             }
-        finally:
-            self.intake.lock.end_predicting()
 
     def _own_state(self):
         raise NotImplementedError

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t
 
 from streamtree._core.kernels.shrinkage cimport Shrinkage, admit, is_to_judge, judge, shrunken
 from streamtree._core.leaves.explanation cimport Explanation
-from streamtree._core.learners.learner cimport Examples, Learner, as_weight, float_of, new_tree
+from streamtree._core.learners.learner cimport Examples, Learner, as_weight, float_of
 from streamtree._core.stream.intake cimport Intake, Workspace, as_dict
 from streamtree._core.stream.row cimport Example, Prediction
 from streamtree._core.stream.scales cimport (
@@ -274,13 +274,13 @@ cdef class Regressor(Learner):
             self.end_batch(source)
         return predicted
 
-    def grow(self, rows, list names, list first_rows, y, weights, make_tree):
+    def grow(self, rows, list names, list first_rows, y, weights):
         """Grow the tree from a whole data set: a RowSource, or dicts; y has one column."""
         self.begin_growing()
         try:
             self.grow_rows(rows, names, first_rows, Examples(None, y, weights))
         except BaseException:
-            self.forget(new_tree(make_tree))
+            self.forget()
             raise
         finally:
             self.end_learning()
@@ -308,14 +308,11 @@ cdef class Regressor(Learner):
     def predict_many(self, rows, list names):
         """The predictions as a float64 array of shape (n_rows, n_targets)."""
         cdef RowSource source = self._known(rows)
-        self.intake.lock.begin_predicting()
-        try:
+        with self.intake.lock.reading():
             predicted = np.empty((source.n_rows, self.intake.context.n_targets))
             if predicted.size:
                 self.predict_rows(source, names, None, predicted)
             return predicted
-        finally:
-            self.intake.lock.end_predicting()
 
     def sample_one(self, x, Py_ssize_t least):
         """(number, weight) of learned examples that are most like this one, `least` or more."""
@@ -330,18 +327,10 @@ cdef class Regressor(Learner):
         return self.examine_row(x, Examples(None, targets, None))
 
     def _own_state(self):
-        cdef Shrinkage[::1] view
-        cdef ColumnScale[::1] scales_view
-        shrinkage = np.zeros(self.intake.context.n_targets, dtype=SHRINKAGE)
-        view = shrinkage
-        view[:] = self._shrinkage
-        scales = np.zeros(self.intake.context.n_targets, dtype=SCALE)
-        scales_view = scales
-        scales_view[:] = self._scales
         return {
             "targets": None if self.targets is None else list(self.targets),
-            "shrinkage": shrinkage,
-            "target_scales": scales,
+            "shrinkage": np.array(self._shrinkage, dtype=SHRINKAGE),
+            "target_scales": np.array(self._scales, dtype=SCALE),
             "learned_range": np.array(self._learned),
         }
 
