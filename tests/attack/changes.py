@@ -10,7 +10,7 @@ import warnings
 from support.estimators import ESTIMATORS, TREES
 from support.restarts import rows_of, small
 
-from attack.checks import Broken, check_state
+from attack.checks import Broken, check_state, told_of
 from streamtree import NonGreedyTreeMultiTargetRegressor
 from streamtree.base import StreamClassifier
 
@@ -91,8 +91,6 @@ def run(n, seed, only=None):
         for each in range(seed, seed + n):
             rng = random.Random(each)
             estimator = rng.choice(kinds)
-            try:
+            with told_of(f"{estimator.__name__}, seed {each}"):
                 n_amid += attack_one(rng, estimator)
-            except Exception as error:
-                raise Broken(f"{estimator.__name__}, seed {each}: {error!r}") from error
     return f"{n} models, {n_amid} batches amid a trial"

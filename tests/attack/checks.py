@@ -3,6 +3,7 @@
 import math
 import pickle
 import tempfile
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,25 @@ def estimators(only=None):
 
 class Broken(AssertionError):
     """What an attack found, with the seed that finds it again."""
+
+
+@contextmanager
+def told_of(where):
+    """What fails here says where it did: the estimator, the seed."""
+    try:
+        yield
+    except Exception as error:
+        raise Broken(f"{where}: {error!r}") from error
+
+
+def divided(attack, n, seed, only):
+    """Attack n times, the estimators in turn; returns the sum of what came of it."""
+    chosen, total = estimators(only), 0
+    for each in range(seed, seed + n):
+        estimator = chosen[each % len(chosen)]
+        with told_of(f"{estimator.__name__}, seed {each}"):
+            total += attack(estimator, each)
+    return total
 
 
 def check_answers(model, x):

@@ -10,7 +10,7 @@ import pandas as pd
 from support.estimators import as_batch, stream_of
 from support.streams import as_dicts
 
-from attack.checks import Broken, check_batch_answers, check_state, estimators
+from attack.checks import check_batch_answers, check_state, divided
 from streamtree.base import StreamTree
 
 THREADS = 12
@@ -85,11 +85,4 @@ def attack(estimator, seed):
 
 def run(n, seed=0, only=None):
     """n crowds, divided among the estimators."""
-    chosen, done = estimators(only), 0
-    for each in range(seed, seed + n):
-        estimator = chosen[each % len(chosen)]
-        try:
-            done += attack(estimator, each)
-        except Exception as error:
-            raise Broken(f"{estimator.__name__}, seed {each}: {error!r}") from error
-    return f"{n} crowds of {THREADS} threads, {done} calls"
+    return f"{n} crowds of {THREADS} threads, {divided(attack, n, seed, only)} calls"

@@ -17,7 +17,7 @@ from support.estimators import CASES, answers, as_batch, stream_of
 from support.streams import as_dicts
 
 import streamtree
-from attack.checks import Broken, estimators
+from attack.checks import estimators, told_of
 from attack.shortage import example, learn_words
 from streamtree import modelfile
 
@@ -221,17 +221,13 @@ def run(n, seed=0, only=None):
             path.write_bytes(rng.choice([damaged, forged, forged, forged])(rng, data))
             # small tables, too, must be read as large ones are
             modelfile.PIECE_BYTES = rng.choice([100, 4_000_000])
-            try:
-                model = streamtree.load(path)
-            except streamtree.ModelFileError:
-                continue
-            except Exception as error:
-                raise Broken(f"seed {each}: {error!r}") from error
-            n_loaded += 1
-            try:
+            with told_of(f"seed {each}"):
+                try:
+                    model = streamtree.load(path)
+                except streamtree.ModelFileError:
+                    continue
+                n_loaded += 1
                 use(model, X, y)
-            except Exception as error:
-                raise Broken(f"seed {each}: {error!r}") from error
     return f"{n} files, of which {n_loaded} loaded"
 
 

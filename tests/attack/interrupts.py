@@ -7,7 +7,7 @@ import numpy as np
 from support.estimators import as_batch, stream_of
 from support.signals import frames, interrupted_after, part
 
-from attack.checks import Broken, check_state, estimators
+from attack.checks import check_state, divided
 
 ROWS = 20_000
 
@@ -41,11 +41,5 @@ def attack(estimator, seed):
 
 def run(n, seed=0, only=None):
     """n interruptions, divided among the estimators."""
-    chosen, in_time = estimators(only), 0
-    for each in range(seed, seed + n):
-        estimator = chosen[each % len(chosen)]
-        try:
-            in_time += attack(estimator, each)
-        except Exception as error:
-            raise Broken(f"{estimator.__name__}, seed {each}: {error!r}") from error
+    in_time = divided(attack, n, seed, only)
     return f"{n} interruptions, of which {in_time} came before the end"

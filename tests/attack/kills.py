@@ -11,7 +11,7 @@ from pathlib import Path
 from support.estimators import stream_of
 from support.streams import as_dicts
 
-from attack.checks import Broken, estimators
+from attack.checks import estimators, told_of
 from streamtree.checkpoint import Checkpoint
 
 ROWS = 3000
@@ -63,9 +63,8 @@ def run(n, seed=0, only=None):
     """n kills, divided among the estimators."""
     chosen, moments = estimators(only), 0
     for number, estimator in enumerate(chosen):
-        with tempfile.TemporaryDirectory() as folder:
-            try:
-                moments += attack(estimator, len(range(number, n, len(chosen))), seed, folder)
-            except Exception as error:
-                raise Broken(f"{estimator.__name__}, seed {seed}: {error!r}") from error
+        with (
+            tempfile.TemporaryDirectory() as folder, told_of(f"{estimator.__name__}, seed {seed}")
+        ):
+            moments += attack(estimator, len(range(number, n, len(chosen))), seed, folder)
     return f"{n} kills at {moments} positions"

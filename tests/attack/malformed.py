@@ -12,7 +12,7 @@ import pyarrow as pa
 import scipy.sparse as sp
 from support.estimators import as_batch, targets_of
 
-from attack.checks import Broken, check_batch_answers, check_state, estimators
+from attack.checks import check_batch_answers, check_state, estimators, told_of
 
 INDICES = [-(2**31), -5, -1, 0, 1, 4, 5, 8, 100, 10**6, 2**31 - 1]
 FORMATS = ["csr", "csc", "coo", "bsr", "dia", "lil", "dok"]
@@ -179,9 +179,7 @@ def run(n, seed=0, only=None):
                     model = estimator()
                     model.learn_many(np.eye(5), as_batch(targets_of(estimator, range(5))[:2] * 2
                                                          + targets_of(estimator, [0])))
-                try:
+                with told_of(f"{estimator.__name__}, seed {each}"):
                     taken += attack(model, each)
-                except Exception as error:
-                    raise Broken(f"{estimator.__name__}, seed {each}: {error!r}") from error
             check_state(model)
     return f"{n} batches, of which {taken} were taken"

@@ -7,7 +7,7 @@ import pandas as pd
 from river import base
 from support.memory import resident_bytes
 
-from attack.checks import Broken, check_answers, check_state, estimators
+from attack.checks import check_answers, check_state, estimators, told_of
 
 CHUNK = 10_000
 COLUMNS = 4
@@ -61,10 +61,8 @@ def run(n, seed=0, only=None):
     """A stream of n rows for every estimator."""
     said = []
     for estimator in estimators(only):
-        try:
+        with told_of(estimator.__name__):
             times, sizes = attack(estimator, n, seed)
-        except Exception as error:
-            raise Broken(f"{estimator.__name__}: {error!r}") from error
         said.append(
             f"{estimator.__name__} {np.round(times, 2)} us, {np.round(np.array(sizes) / 1e6, 1)} MB"
         )

@@ -10,12 +10,12 @@ import scipy.sparse as sp
 from river import base
 
 from attack.checks import (
-    Broken,
     check_answers,
     check_batch_answers,
     check_refused,
     check_state,
     estimators,
+    told_of,
 )
 from streamtree.base import StreamTree
 
@@ -204,9 +204,7 @@ def run(n, seed=0, only=None):
         warnings.simplefilter("ignore")
         for estimator in estimators(only):
             for each in range(seed, seed + n):
-                try:
+                with told_of(f"{estimator.__name__}, seed {each}"):
                     attack(estimator, each)
-                except Exception as error:
-                    raise Broken(f"{estimator.__name__}, seed {each}: {error!r}") from error
                 count += 1
     return f"{count} streams"
