@@ -362,16 +362,13 @@ class ReferenceContexts(Contexts):
         self.push(row, n)
 
 
-class ReferenceMeans(Contexts):
-    """Where a number is wrong, in deviations of the targets."""
+class Targets:
+    """Their mean and deviation, and how far what is added to a number is followed."""
 
-    has_labels = False
-    losses = LOSSES_OF_NUMBERS
-
-    def __init__(self):
-        super().__init__()
-        self.weight = self.mean = self.squares = 0.0  # of the targets
-        self.product = self.spread = 0.0  # what corrections are worth
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.weight = self.mean = self.squares = 0.0
+        self.product = self.spread = 0.0  # what additions are worth
 
     @property
     def deviation(self):
@@ -379,6 +376,28 @@ class ReferenceMeans(Contexts):
 
     def in_deviations(self, distance):
         return np.clip(distance / self.deviation, -MOST_DEVIATIONS, MOST_DEVIATIONS)
+
+    def count(self, target, weight):
+        self.weight += weight
+        share, distance = weight / self.weight, target - self.mean
+        self.mean += share * distance
+        self.squares += (1 - share) * weight * distance**2
+
+    def trust(self):
+        """Which part of it is added."""
+        slope = (self.product + FIRST_SPREAD / 2) / (self.spread + FIRST_SPREAD)
+        return min(max(slope, 0.0), 1.0)
+
+    def learn_trust(self, missing, added):
+        self.product += (missing * added - self.product) / MEMORY
+        self.spread += (added**2 - self.spread) / MEMORY
+
+
+class ReferenceMeans(Targets, Contexts):
+    """Where a number is wrong, in deviations of the targets."""
+
+    has_labels = False
+    losses = LOSSES_OF_NUMBERS
 
     @staticmethod
     def says(weights, missing):
@@ -391,18 +410,11 @@ class ReferenceMeans(Contexts):
         said = self.add_up(self.evidence(row, 1)[0])[0]
         return self.deviation * np.clip(said, -MOST_DEVIATIONS, MOST_DEVIATIONS)
 
-    def trust(self):
-        """Which part of it the pool adds."""
-        slope = (self.product + FIRST_SPREAD / 2) / (self.spread + FIRST_SPREAD)
-        return min(max(slope, 0.0), 1.0)
-
     def judge(self, pooled, added, target):
         """Learn how far a correction is to be followed that was added to a number in part."""
         if self.deviation:
             missing = self.in_deviations(target - pooled + self.trust() * added)
-            added = self.in_deviations(added)
-            self.product += (missing * added - self.product) / MEMORY
-            self.spread += (added**2 - self.spread) / MEMORY
+            self.learn_trust(missing, self.in_deviations(added))
 
     def learn(self, row, target, weight, others):
         """Learn a row, of which the others said a number."""
@@ -419,9 +431,6 @@ class ReferenceMeans(Contexts):
                 record.came[0] += repeats
                 record.expected[0] += repeats * missing
                 record.labels = {0}
-        self.weight += weight
-        share, distance = weight / self.weight, target - self.mean
-        self.mean += share * distance
-        self.squares += (1 - share) * weight * distance**2
+        self.count(target, weight)
         self.rows += 1
         self.push(row, 0)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reference.contexts import fields_of
+from reference.contexts import Targets, fields_of
 from reference.scaling import RunningScaler
 from streamtree._core.stream.features import Category
 
@@ -20,7 +20,7 @@ NEAREST, BEFORE_FIELDS, LOOK_ROWS, MOST_ROWS = 24, 16, 256, 8192
 LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 10.0
 RATE, MEMORY, LEAST_SQUARES, MOST_LOG, LEAST_SLOPE = 0.2, 1000, 0.01, 8.0, 1e-5
 FIRST_WEIGHT, FIRST_DOUBT, AGE, HALF = 10.0, 0.3, 4096, 0.5
-MOST_DEVIATIONS, VARIES, NOISE, FIRST_SPREAD = 3.0, 0.1, 0.03, 0.001
+VARIES, NOISE = 0.1, 0.03
 NAMES_LOG, MOST_NAMES, SHOWN_ROWS, FEW_BITS, LOOKED_AT = -3.0, 8, 256, 30, 0.05
 FAR = 4096
 
@@ -283,20 +283,8 @@ class ReferenceNeighbours(Neighbours):
         self.follow(found, slopes, by_doubt, weight)
 
 
-class ReferenceMeans(Neighbours):
+class ReferenceMeans(Targets, Neighbours):
     """The mean of the numbers of the nearest rows, and what kriging makes of it."""
-
-    def __init__(self, most_rows=MOST_ROWS):
-        super().__init__(most_rows)
-        self.weight = self.mean = self.squares = 0.0  # of the targets
-        self.product = self.spread = 0.0
-
-    @property
-    def deviation(self):
-        return np.sqrt(self.squares / self.weight) if self.weight else 0.0
-
-    def in_deviations(self, distance):
-        return np.clip(distance / self.deviation, -MOST_DEVIATIONS, MOST_DEVIATIONS)
 
     def plain(self, found):
         """As a distance from the mean of all."""
@@ -318,11 +306,6 @@ class ReferenceMeans(Neighbours):
         to_row = np.exp(-VARIES * found.distances)
         return mean + to_row @ np.linalg.solve(covariances, numbers - mean)
 
-    def trust(self):
-        """How far kriging is followed."""
-        slope = (self.product + FIRST_SPREAD / 2) / (self.spread + FIRST_SPREAD)
-        return min(max(slope, 0.0), 1.0)
-
     def predict(self, row):
         found = self.find(row, self.scaler.apply(numbers_of(row)))
         plain = self.plain(found)
@@ -334,16 +317,8 @@ class ReferenceMeans(Neighbours):
             return
         plain = self.plain(found)
         error = self.in_deviations(self.mean + plain - target)
-        added = self.in_deviations(self.krige(found) - plain)
-        self.product += (-error * added - self.product) / MEMORY
-        self.spread += (added**2 - self.spread) / MEMORY
+        self.learn_trust(-error, self.in_deviations(self.krige(found) - plain))
         others = self.in_deviations(self.targets_of(found) - self.mean - plain)
         slopes = -error * found.says / found.total * others
         by_doubt = error * found.left / found.total * self.in_deviations(-plain)
         self.follow(found, slopes, by_doubt, weight)
-
-    def count(self, target, weight):
-        self.weight += weight
-        share, distance = weight / self.weight, target - self.mean
-        self.mean += share * distance
-        self.squares += (1 - share) * weight * distance**2
