@@ -254,8 +254,9 @@ class Crew:
         self.position += n_rows
         return jobs
 
-    def results(self, jobs: Sequence[Job]) -> list[tuple[Any, Exception | None]]:
-        """What the workers said as they learned, and their errors."""
+    def results(self, jobs: Sequence[Job]) -> list[Any]:
+        """Those of a job of every worker: of what is learned what was said, and an error or None.
+        """
         return [self.finish(seat, job) for seat, job in zip(self.seats, jobs, strict=True)]
 
     def said(self, jobs: Sequence[Job]) -> list[Any]:
@@ -271,13 +272,12 @@ class Crew:
         """Whether it is time for a checkpoint."""
         return self.position - self.safe_position >= self._checkpoint_rows
 
-    def ask(self, question: str, parts: Sequence[Any]) -> list[Any]:
+    def ask(self, question: str, parts: Sequence[Any] | None = None) -> list[Any]:
         """Ask every worker; they answer when they have learned what was sent before."""
-        jobs = [
+        return self.results([
             self._asked(seat, "ask", question, part)
-            for seat, part in zip(self.seats, parts, strict=True)
-        ]
-        return [self.finish(seat, job) for seat, job in zip(self.seats, jobs, strict=True)]
+            for seat, part in zip(self.seats, parts or [None] * len(self.seats), strict=True)
+        ])
 
     def ask_one(self, number: int, question: str, part: Any) -> Any:
         """Ask one worker."""
@@ -301,11 +301,7 @@ class Crew:
             return
         if self.own is not None:
             self.own.keep(self.position)
-        jobs = [Job("keep", self.position) for _ in self.seats]
-        for seat, job in zip(self.seats, jobs, strict=True):
-            self.give(seat, job)
-        for seat, job in zip(self.seats, jobs, strict=True):
-            self.finish(seat, job)
+        self.results([self._asked(seat, "keep", self.position) for seat in self.seats])
         self.safe_position = self.position
         for seat in self.seats:
             seat.jobs.clear()

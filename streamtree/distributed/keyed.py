@@ -222,16 +222,12 @@ class KeyedModels(Shape, Generic[Model]):
 
     def __len__(self) -> int:
         """How many keys there are."""
-        return sum(count["n_models"] for count in self._crew.ask("count", self._nothing))
+        return sum(count["n_models"] for count in self._crew.ask("count"))
 
     @property
     def n_open(self) -> list[int]:
         """How many models each worker has in memory."""
-        return [count["n_open"] for count in self._crew.ask("count", self._nothing)]
-
-    @property
-    def _nothing(self) -> list[None]:
-        return [None] * len(self._crew.seats)
+        return [count["n_open"] for count in self._crew.ask("count")]
 
     # ---------------------------------------------------------------------------- parts
 

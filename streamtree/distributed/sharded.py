@@ -297,7 +297,7 @@ class ShardedForest(Shape, Generic[Forest]):
     def model(self) -> Forest:
         """The forest in one process, with all that was learned."""
         self._pool_all()
-        found = self._crew.ask("members", [None] * len(self._crew.seats))
+        found = self._crew.ask("members")
         members = {key: state for part in found for key, state in part.items()}
         forest: Forest = self._own.whole(members)
         return forest
