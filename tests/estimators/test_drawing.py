@@ -18,8 +18,6 @@ from streamtree import (
 from streamtree.drawing import TreeDrawing
 from streamtree.inspection import NodeView, with_inner_nodes
 
-WHITE = (1.0, 1.0, 1.0)
-
 
 def nominal_tree(n_cities=60, n=6_000):
     """A tree whose root has a branch for every city; some cities split further."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from support.estimators import as_batch, defaults, stream_of
+from support.streams import prequential
 
 from streamtree import ModelTreeClassifier
 from streamtree.batches import WIDE
@@ -41,10 +42,7 @@ def test_wide_matrices_are_what_they_store(estimator, params):
     said = batch.test_then_learn_many(X, as_batch(targets))
     for start in range(0, len(rows), 13):
         parts.learn_many(X[start:start + 13], as_batch(targets[start:start + 13]))
-    expected = []
-    for x, y in zip(rows, targets, strict=True):
-        expected.append(loop.predict_one(x))
-        loop.learn_one(x, y)
+    expected = prequential(loop, rows, targets)
     assert pickle.dumps(batch) == pickle.dumps(parts) == pickle.dumps(loop)
     if not isinstance(expected[0], dict):
         assert said.tolist() == expected

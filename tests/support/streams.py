@@ -54,13 +54,18 @@ def changing_rows(n, classes, seed=0):
     return rows, labels
 
 
+def prequential(model, rows, targets):
+    """What the model says of every row just before it is learned."""
+    said = []
+    for x, y in zip(rows, targets, strict=True):
+        said.append(model.predict_one(x))
+        model.learn_one(x, y)
+    return said
+
+
 def prequential_accuracy(model, rows, labels):
     """Share of examples that the model would have got right, each asked before it is learned."""
-    hits = 0
-    for x, y in zip(rows, labels, strict=True):
-        hits += model.predict_one(x) == y
-        model.learn_one(x, y)
-    return hits / len(rows)
+    return np.mean([a == b for a, b in zip(prequential(model, rows, labels), labels, strict=True)])
 
 
 def prequential_accuracy_many(model, X, y, chunk=50):

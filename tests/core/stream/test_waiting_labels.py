@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 from support.estimators import NAMES, as_batch
-from support.streams import as_dicts, blobs
+from support.streams import as_dicts, blobs, prequential
 
 import streamtree
 from streamtree import LOMTreeClassifier, ModelTreeClassifier
@@ -28,10 +28,7 @@ def test_labels_that_come_once_are_left_out_in_loops_as_in_batches(name):
     X, y = flood()
     estimator = getattr(streamtree, name)
     loop, batch, parts = (estimator(**estimator_settings(estimator)) for _ in range(3))
-    said = []
-    for x, label in zip(as_dicts(X), y, strict=True):
-        said.append(loop.predict_one(x))
-        loop.learn_one(x, label)
+    said = prequential(loop, as_dicts(X), y)
     assert batch.test_then_learn_many(X, as_batch(y)).tolist() == said
     for start in range(0, len(X), 17):
         parts.learn_many(X[start:start + 17], y[start:start + 17])

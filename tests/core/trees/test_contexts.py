@@ -12,7 +12,7 @@ from support.marks import first_quick
 from support.neighbors import alone as neighbors_alone
 from support.neighbors import numbers_alone as neighbors_numbers_alone
 from support.snapshots import assert_refused, changed, part_of
-from support.streams import as_dicts, prequential_accuracy
+from support.streams import as_dicts, prequential, prequential_accuracy
 
 import streamtree
 from streamtree import ForestClassifier, ForestRegressor
@@ -739,10 +739,7 @@ def test_a_rule_that_changes_is_followed():
     rng = np.random.default_rng(0)
     X = 1.0 + rng.integers(6, size=(6000, 3)).astype(float)
     y = [int((x > 3.5) ^ (i // 2000 % 2)) for i, x in enumerate(X[:, 0])]
-    model, are_right = alone(), []
-    for x, label in zip(as_dicts(X), y, strict=True):
-        are_right.append(model.predict_one(x) == label)
-        model.learn_one(x, label)
+    are_right = np.equal(prequential(alone(), as_dicts(X), y), y)
     assert np.mean(np.reshape(are_right, (3, 2000))[:, 700:]) > 0.99
 
 
@@ -812,10 +809,8 @@ def test_whole_numbers_that_are_names_have_means():
     )]
     errors = {}
     for members in (("boosted", "contexts"), ("boosted",)):
-        model, squares = ForestRegressor(members=members), []
-        for x, target in zip(rows, y, strict=True):
-            squares.append((model.predict_one(x) - target) ** 2)
-            model.learn_one(x, target)
+        model = ForestRegressor(members=members)
+        squares = np.subtract(prequential(model, rows, y), y) ** 2
         errors[members] = np.mean(squares[4000:]) / np.var(y[4000:])
         made_of = model.contributions_one(rows[0])
         total = made_of["bias"] + sum(made_of["features"].values())

@@ -10,7 +10,7 @@ import pytest
 from reference.extratree import name_hash
 from support.neighbors import alone, member_said, numbers_alone
 from support.snapshots import assert_refused, changed, last_of, part_of
-from support.streams import as_dicts
+from support.streams import as_dicts, prequential
 
 import streamtree
 from streamtree import ForestClassifier, ForestRegressor
@@ -173,11 +173,9 @@ def test_categories_are_the_same_or_not():
         for i, j, k in rng.integers(6, size=(1500, 3)).tolist()
     ]
     y = [(int(x["kind"][1]) * 2 + int(x["shape"][1])) % 3 for x in rows]
-    model, n_right = alone(), 0
-    for i, (x, target) in enumerate(zip(rows, y, strict=True)):
-        n_right += i >= 1000 and model.predict_one(x) == target
-        model.learn_one(x, target)
-    assert n_right > 450
+    model = alone()
+    is_right = np.equal(prequential(model, rows, y), y)
+    assert is_right[1000:].sum() > 450
     # a category that is new is as far from all others
     assert np.isfinite(member_said(model, {"kind": "new", "shape": "s1"})).all()
     assert sum(model.feature_importances().values()) == pytest.approx(1.0)
@@ -186,11 +184,9 @@ def test_categories_are_the_same_or_not():
 def learned_keys(change=lambda X: as_dicts(X, ["other", "key"])):
     """A model, and how often it was right of the last rows, whose columns are changed."""
     X, y = keys(3000)
-    model, n_right = alone(), 0
-    for i, (x, label) in enumerate(zip(change(X), y, strict=True)):
-        n_right += i >= 1500 and model.predict_one(x) == label
-        model.learn_one(x, label)
-    return model, n_right / 1500
+    model = alone()
+    is_right = np.equal(prequential(model, change(X), y), y)
+    return model, is_right[1500:].mean()
 
 
 def as_strings(X):

@@ -27,6 +27,7 @@ from support.streams import (
     blobs,
     changing_rows,
     is_compared,
+    prequential,
     prequential_accuracy_many,
 )
 
@@ -633,10 +634,7 @@ def test_a_tree_predicts_while_it_warms_up(algorithm, start):
     model = NonGreedyTreeClassifier(
         start=start, warm_up=1000, algorithm=algorithm, learning_rate=rate
     )
-    hits = []
-    for x, label in zip(as_dicts(X), y.tolist(), strict=True):
-        hits.append(model.predict_one(x) == label)
-        model.learn_one(x, label)
+    hits = np.equal(prequential(model, as_dicts(X), y.tolist()), y)
     assert model.snapshot()["tree"]["warm_up"]["rows"]["n"] == 900
     majority = np.bincount(y).max() / len(y)
     assert np.mean(hits[32:128]) > majority + 0.2
@@ -1191,10 +1189,7 @@ def test_what_is_no_number_is_refused_and_changes_nothing(kind):
 def test_what_learning_gives_out_is_what_was_predicted(task, params):
     rows, targets = stream_of(task)
     alone, loop = (ESTIMATORS[task](depth=4, **params) for _ in range(2))
-    expected = []
-    for x, y in zip(rows, targets, strict=True):
-        expected.append(loop.predict_one(x))
-        loop.learn_one(x, y)
+    expected = prequential(loop, rows, targets)
     X = np.array([list(x.values()) for x in rows])
     assert list(alone.test_then_learn_many(X, targets)) == expected
     assert pickle.dumps(alone) == pickle.dumps(loop)

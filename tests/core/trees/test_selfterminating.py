@@ -235,24 +235,17 @@ def test_a_third_label_is_refused_where_two_are_all(settings):
     assert pickle.dumps(model) == before
 
 
-def test_random_labels_leave_a_root():
+@pytest.mark.parametrize(("learner", "drawn"), [
+    (SelfTerminatingTreeClassifier, lambda rng: rng.integers(2, size=4000)),
+    (SelfTerminatingTreeRegressor, lambda rng: rng.standard_t(4, size=4000)),
+])
+def test_noise_leaves_a_root(learner, drawn):
     """The whole claim, a million rows and twenty seeds, is checked by the benchmark."""
     splits = 0
     for seed in range(20):
         rng = np.random.default_rng(seed)
-        X, y = rng.normal(size=(4000, 20)), rng.integers(2, size=4000)
-        model = SelfTerminatingTreeClassifier(delta=0.05)
-        model.learn_many(X, y)
-        splits += model.height > 0
-    assert splits <= 1
-
-
-def test_random_numbers_leave_a_root():
-    splits = 0
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        X, y = rng.normal(size=(4000, 20)), rng.standard_t(4, size=4000)
-        model = SelfTerminatingTreeRegressor(delta=0.05)
+        X, y = rng.normal(size=(4000, 20)), drawn(rng)
+        model = learner(delta=0.05)
         model.learn_many(X, y)
         splits += model.height > 0
     assert splits <= 1

@@ -19,6 +19,7 @@ from support.streams import (
     blobs,
     changing_rows,
     is_compared,
+    prequential,
     prequential_accuracy,
     prequential_accuracy_many,
 )
@@ -432,10 +433,7 @@ def test_hard_prediction_is_the_leaf_at_the_end_of_the_more_probable_path():
 def test_what_learning_gives_out_is_what_was_predicted(kind, routing):
     rows, targets = stream(kind, n=700)
     alone, loop = (estimator_of(kind)(**EAGER, routing=routing) for _ in range(2))
-    expected = []
-    for x, y in zip(rows, targets, strict=True):
-        expected.append(loop.predict_one(x))
-        loop.learn_one(x, y)
+    expected = prequential(loop, rows, targets)
     X = np.array([list(x.values()) for x in rows])
     assert list(alone.test_then_learn_many(X, targets)) == expected
     assert pickle.dumps(alone) == pickle.dumps(loop)
