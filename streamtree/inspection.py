@@ -147,7 +147,7 @@ def with_inner_nodes(views: Sequence[NodeView]) -> list[NodeView]:
             weight = weights.get(view.node, 0.0)
             filled[view.node] = _inner(view, total, weight)
         if view.parent >= 0:
-            weights[view.parent] = weights.get(view.parent, 0.0) + weight
+            _add(weights, view.parent, weight)
             above = sums.get(view.parent, {})
             # the smaller into the larger: thousands of classes are moved seldom
             small, large = sorted((above, total), key=len)
@@ -202,8 +202,7 @@ def shares_of_features(
     """What columns have, by feature and as shares that sum to 1; those that have nothing go."""
     totals: dict[Any, float] = {}
     for column, part in parts:
-        feature = feature_of(names[column])
-        totals[feature] = totals.get(feature, 0.0) + part
+        _add(totals, feature_of(names[column]), part)
     whole = sum(totals.values())
     return {feature: part / whole for feature, part in totals.items() if part}
 
@@ -587,7 +586,7 @@ def side_tests(state: Mapping[str, Any]) -> dict[int, NodeTest]:
             column, knot = divmod(key, KNOTS)
             if knot in (0, KNOTS - 1):
                 rise = weight if knot else -weight
-                slopes[column] = slopes.get(column, 0.0) + rise / KNOT_RANGE
+                _add(slopes, column, rise / KNOT_RANGE)
         strengths = {names[column]: slope for column, slope in sorted(slopes.items())}
         tests[node] = NodeTest(linear_test(strengths, offset), strengths, ("<= 0", "> 0"))
     return tests
