@@ -4,7 +4,6 @@ import doctest
 import math
 import pickle
 from datetime import date
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -13,12 +12,12 @@ from reference.lomtree import ReferenceLOMTree
 from river.preprocessing import StandardScaler
 from scipy import sparse
 from support.estimators import TREES
+from support.lomtrees import majority_tree
 from support.streams import as_dicts, blobs, changing_rows
 
 import streamtree
 from streamtree import (
     ForestClassifier,
-    LOMTreeClassifier,
     ModelTreeClassifier,
     NonGreedyTreeClassifier,
     criteria,
@@ -26,8 +25,6 @@ from streamtree import (
 )
 from streamtree.base import StreamTreeMultiTargetRegressor
 from streamtree.diagnostics import Recorder, leaf_of, split_counts, split_summary, tree_criteria
-
-majority_tree = partial(LOMTreeClassifier, leaf_model="majority")
 
 CLASSIFIERS = [
     getattr(streamtree, name) for name in streamtree.__all__ if name.endswith("Classifier")

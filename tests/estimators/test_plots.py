@@ -2,15 +2,13 @@
 
 import doctest
 import sys
-from functools import partial
 
 import pytest
+from support.lomtrees import majority_tree
 from support.streams import blobs
 
-from streamtree import LOMTreeClassifier, plots
+from streamtree import plots
 from streamtree.diagnostics import Recorder
-
-majority_tree = partial(LOMTreeClassifier, leaf_model="majority")
 
 matplotlib = pytest.importorskip("matplotlib")
 

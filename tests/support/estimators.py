@@ -8,7 +8,7 @@ from river import base
 import streamtree
 from streamtree.base import StreamModel, StreamTree
 from support.marks import VARIANT
-from support.streams import blobs
+from support.streams import blobs, learned_rows
 
 PUBLIC = [getattr(streamtree, name) for name in streamtree.__all__]
 ESTIMATORS = [item for item in PUBLIC if isinstance(item, type) and issubclass(item, StreamModel)]
@@ -55,10 +55,7 @@ def stream_of(estimator, n=600, classes=4, seed=0):
 
 
 def learned(estimator, params, rows, targets, weights=None):
-    model = estimator(**params)
-    for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
-        model.learn_one(x, y, w=1.0 if weights is None else weights[i])
-    return model
+    return learned_rows(estimator(**params), rows, targets, weights)
 
 
 def answers(model, rows):

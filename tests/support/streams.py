@@ -54,6 +54,13 @@ def changing_rows(n, classes, seed=0):
     return rows, labels
 
 
+def learned_rows(model, rows, targets, weights=None):
+    """The model, once it has learned the rows one by one."""
+    for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
+        model.learn_one(x, y, w=1.0 if weights is None else weights[i])
+    return model
+
+
 def prequential(model, rows, targets):
     """What the model says of every row just before it is learned."""
     said = []

@@ -9,7 +9,6 @@ import pickle
 import re
 import types
 import warnings
-from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -18,13 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference.lomtree import ReferenceLOMTree
 from support.isolated import run_isolated
+from support.lomtrees import majority_tree
 from support.strategies import names
 from support.streams import changing_rows
 
 from streamtree import LOMTreeClassifier, ModelTreeClassifier
 from streamtree._core.stream.features import Category
-
-majority_tree = partial(LOMTreeClassifier, leaf_model="majority")
 
 
 def trained():

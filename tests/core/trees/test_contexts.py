@@ -12,7 +12,7 @@ from support.marks import first_quick
 from support.neighbors import alone as neighbors_alone
 from support.neighbors import numbers_alone as neighbors_numbers_alone
 from support.snapshots import assert_refused, changed, part_of
-from support.streams import as_dicts, prequential, prequential_accuracy
+from support.streams import as_dicts, learned_rows, prequential, prequential_accuracy
 
 import streamtree
 from streamtree import ForestClassifier, ForestRegressor
@@ -31,13 +31,6 @@ def square(n, seed=0):
 
 def learned(model, X, y):
     return learned_rows(model, as_dicts(X), y)
-
-
-def learned_rows(model, rows, y):
-    """As `learned`, of dicts."""
-    for x, target in zip(rows, y, strict=True):
-        model.learn_one(x, target)
-    return model
 
 
 def cuts_of(values, model=None):

@@ -11,6 +11,7 @@ from reference.extratree import name_hash
 from support.neighbors import alone, member_said, numbers_alone
 from support.snapshots import assert_refused, changed, last_of, part_of
 from support.streams import as_dicts, prequential
+from support.streams import learned_rows as learned
 
 import streamtree
 from streamtree import ForestClassifier, ForestRegressor
@@ -97,12 +98,6 @@ def odd_names(n, seed=0):
         if i % 50 == 7:
             x |= {"key": None, "signed": float("nan")}
         yield x, label
-
-
-def learned(model, rows, y, weights=None):
-    for x, target, w in zip(rows, y, weights or [1.0] * len(y), strict=True):
-        model.learn_one(x, target, w=w)
-    return model
 
 
 def right(model, X, y):

@@ -30,6 +30,7 @@ from support.streams import (
     prequential,
     prequential_accuracy_many,
 )
+from support.streams import learned_rows as learned
 
 from streamtree import (
     NonGreedyTreeClassifier,
@@ -86,12 +87,6 @@ def raw_scale(rows):
     return [
         {name: math.atan(v) if isinstance(v, float) else v for name, v in x.items()} for x in rows
     ]
-
-
-def learned(model, rows, targets, weights=None):
-    for i, (x, y) in enumerate(zip(rows, targets, strict=True)):
-        model.learn_one(x, y, w=1.0 if weights is None else weights[i])
-    return model
 
 
 # ------------------------------------------------------------------- against the reference
