@@ -55,7 +55,30 @@ _NUMBER_MODELS = {
 class _SelfTerminatingTree(StreamTree):
     """What the classifier and the regressor share."""
 
-    penalty: str
+    def __init__(
+        self,
+        penalty: str = "l1",
+        regularization: float = 1e-5,
+        depth_penalty: float = 0.0,
+        delta: float | None = 0.5,
+        leaf_model: str = "adaptive",
+        grace_period: float = 20.0,
+        max_bins: int = 16,
+        max_bytes: int | None = DEFAULT_BYTES,
+        nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
+        restarts: bool = True,
+    ) -> None:
+        self.penalty = penalty
+        self.regularization = regularization
+        self.depth_penalty = depth_penalty
+        self.delta = delta
+        self.leaf_model = leaf_model
+        self.grace_period = grace_period
+        self.max_bins = max_bins
+        self.max_bytes = max_bytes
+        self.nominal_attributes = check_nominal(nominal_attributes)
+        self.restarts = restarts
+        self._core = self._new_core()
 
     def _settings(self, params: dict[str, Any]) -> dict[str, Any]:
         delta = params["delta"]
@@ -326,17 +349,10 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
         restarts: bool = True,
     ) -> None:
         self.loss = loss
-        self.penalty = penalty
-        self.regularization = regularization
-        self.depth_penalty = depth_penalty
-        self.delta = delta
-        self.leaf_model = leaf_model
-        self.grace_period = grace_period
-        self.max_bins = max_bins
-        self.max_bytes = max_bytes
-        self.nominal_attributes = check_nominal(nominal_attributes)
-        self.restarts = restarts
-        self._core = self._new_core()
+        super().__init__(
+            penalty, regularization, depth_penalty, delta, leaf_model, grace_period, max_bins,
+            max_bytes, nominal_attributes, restarts,
+        )
 
     def _tree_maker(self) -> Callable[[], PredictionTree]:
         loss = check_choice("loss", self.loss, tuple(_LOSSES))
@@ -481,31 +497,6 @@ class SelfTerminatingTreeRegressor(_SelfTerminatingTree, StreamTreeRegressor):
     R2: 0.279475
 
     """
-
-    def __init__(
-        self,
-        penalty: str = "l1",
-        regularization: float = 1e-5,
-        depth_penalty: float = 0.0,
-        delta: float | None = 0.5,
-        leaf_model: str = "adaptive",
-        grace_period: float = 20.0,
-        max_bins: int = 16,
-        max_bytes: int | None = DEFAULT_BYTES,
-        nominal_attributes: list[Any] | tuple[Any, ...] | None = None,
-        restarts: bool = True,
-    ) -> None:
-        self.penalty = penalty
-        self.regularization = regularization
-        self.depth_penalty = depth_penalty
-        self.delta = delta
-        self.leaf_model = leaf_model
-        self.grace_period = grace_period
-        self.max_bins = max_bins
-        self.max_bytes = max_bytes
-        self.nominal_attributes = check_nominal(nominal_attributes)
-        self.restarts = restarts
-        self._core = self._new_core()
 
     @property
     def _shrinks(self) -> bool:
