@@ -216,7 +216,7 @@ class DataParallel(Shape, Generic[Model]):
 
     def _all(self, question: str) -> list[Any]:
         self._settle()
-        return self._crew.ask(question, [None] * len(self._crew.seats))
+        return self._crew.ask(question)
 
     def _is_shared_out(self) -> bool:
         """Whether the start is over, so that replicas may learn different rows."""
