@@ -27,7 +27,9 @@ from streamtree._core.learners.explaining import ask_members
 FORESTS = [ForestClassifier, ForestRegressor]
 forests = pytest.mark.parametrize("estimator", FORESTS)
 # members that stand in forests only, and randomised trees
-NO_TREES = ("extra", "boosted", "contexts", "neighbors", "recent_labels", "frequencies")
+NO_TREES = (
+    "extra", "additive", "boosted", "contexts", "neighbors", "recent_labels", "frequencies",
+)
 
 
 def grown(estimator, n=600, **params):
@@ -68,7 +70,7 @@ def test_copies_of_members_say_what_the_pool_was_given(estimator):
     for x in [*rows[:30], {}, {"never": 1.0}]:
         said = {name: shares_of(member, x) for name, member in members.items()}
         said["extra"] = np.mean([shares_of(tree, x) for tree in trees], axis=0)
-        for name in {"boosted", "contexts", "neighbors"} & set(weights):
+        for name in {"additive", "boosted", "contexts", "neighbors"} & set(weights):
             said[name] = ask_members(forest._core, x)[list(weights).index(name)]
         # what contexts say is added
         correction = np.array(said.pop("contexts"))

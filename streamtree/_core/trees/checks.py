@@ -1,5 +1,7 @@
 """What must hold of the states of trees that are one module each."""
 
+import numpy as np
+
 from streamtree._core.splits.checks import check_searches
 from streamtree._core.store.checks import (
     check_counts,
@@ -8,6 +10,27 @@ from streamtree._core.store.checks import (
     check_tables,
     require,
 )
+from streamtree._core.trees.tree import BEYOND_TARGETS, check_targets
+
+
+def check_additive(state, n_columns, most_parts, n_knots):
+    """Raise StateError unless an AdditiveMeans can trust a state."""
+    keys, products, ends = state["keys"], state["products"], state["range"]
+    n, (low, high) = len(keys), ends if ends.shape == (2,) else (1.0, 0.0)
+    require(keys.shape == (n,) and n <= most_parts, "the parts of an additive model")
+    require(len(np.unique(keys)) == n, "the parts of an additive model")
+    beyond = np.where(keys % 2, 2 * n_knots * n_columns, 2 * (n_columns + 1))
+    require(((keys >= 0) & (keys < beyond)).all(), "a part of an additive model")
+    require(state["weights"].shape == state["slopes"].shape == (n,), "the weights of parts")
+    check_finite(state["weights"])
+    check_finite(state["slopes"])
+    require(products.shape == (n, n), "the products of parts")
+    check_finite(products)
+    require((products.diagonal() >= 0.0).all(), "the products of parts")
+    check_targets(state["targets"])
+    require(-BEYOND_TARGETS < low <= high < BEYOND_TARGETS, "the range of the targets")
+    check_counts(state["rows"])
+    require(state["rows"] < 2**62, "the rows of an additive model")
 
 
 def check_frequencies(state, n_outputs, memory):
