@@ -675,7 +675,7 @@ class ForestRegressor(_Forest, StreamRegressor):
     Learning and predicting cost the sum of what the members cost; none rests, for what a member is
     worth to the corrections its weight does not tell. To correct the pool takes time and bytes that
     grow with the square of the number of members; these bytes come on top of `max_bytes`.
-    The additive member looks at what first comes of columns and categories, at up to 128 parts of
+    The additive member looks at what first comes of columns and categories, at up to 127 parts of
     it: a linear one of each, and then the eight knots of columns that vary.
 
     References

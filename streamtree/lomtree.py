@@ -99,7 +99,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
         `algorithm="paper"`.
     delta
         Between 0 and 1: the significance level of that test. The levels of all thresholds that
-        a leaf with a model ever tries sum up to it. Early splits pay, hence the high default;
+        a leaf with a model ever tries are about that together. Early splits pay, hence the high default;
         where there may be nothing to learn, 0.01 keeps the tree small. Not used by
         `algorithm="paper"`.
     algorithm
@@ -123,9 +123,9 @@ class LOMTreeClassifier(StreamTreeClassifier):
         finds no room is refused with a ValueError.
     seed
         None compares a class that is new to a node as if its mean score were 0, as the paper does;
-        an integer from 0 to 2**64 - 1 draws its first side at random instead, and thresholds are
-        tried for two columns of three at a time, which gives the members of an ensemble different
-        trees. Either way the model is deterministic.
+        an integer from 0 to 2**64 - 1 draws its first side at random instead. One above 0 tries
+        thresholds for two columns of three at a time, which gives the members of an ensemble
+        different trees. Either way the model is deterministic.
     nominal_attributes
         Names of columns whose numbers are categories, as strings are anyway; of an array, numbers
         of columns.

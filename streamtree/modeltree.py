@@ -48,8 +48,8 @@ class ModelTreeClassifier(StreamTreeClassifier):
         At least 1: a seventh of the weight that a leaf sees before its first look for a split, and
         between two looks; at least 50 examples, and as many as there are columns.
     delta
-        Between 0 and 1: the error rate of all looks for a split that a leaf ever takes together.
-        The default is high because a split by chance costs little; where there may be nothing to
+        Between 0 and 1: about the error rate of all looks for a split that a leaf ever takes
+        together. The default is high because a split by chance costs little; where there may be nothing to
         find, 0.01 keeps the tree small.
     max_bytes
         At least 262144, or None for any number: the bytes that the model may take, with names,

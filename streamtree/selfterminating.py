@@ -350,8 +350,9 @@ class SelfTerminatingTreeClassifier(_SelfTerminatingTree, StreamTreeClassifier):
     ) -> None:
         self.loss = loss
         super().__init__(
-            penalty, regularization, depth_penalty, delta, leaf_model, grace_period, max_bins,
-            max_bytes, nominal_attributes, restarts,
+            penalty=penalty, regularization=regularization, depth_penalty=depth_penalty,
+            delta=delta, leaf_model=leaf_model, grace_period=grace_period, max_bins=max_bins,
+            max_bytes=max_bytes, nominal_attributes=nominal_attributes, restarts=restarts,
         )
 
     def _tree_maker(self) -> Callable[[], PredictionTree]:

@@ -274,9 +274,10 @@ class Crew:
 
     def ask(self, question: str, parts: Sequence[Any] | None = None) -> list[Any]:
         """Ask every worker; they answer when they have learned what was sent before."""
+        parts = [None] * len(self.seats) if parts is None else parts
         return self.results([
             self._asked(seat, "ask", question, part)
-            for seat, part in zip(self.seats, parts or [None] * len(self.seats), strict=True)
+            for seat, part in zip(self.seats, parts, strict=True)
         ])
 
     def ask_one(self, number: int, question: str, part: Any) -> Any:

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from support.estimators import as_batch
 
 import streamtree
-from attack.checks import Broken, check_answers, check_refused, estimators
+from attack.checks import Broken, check_answers, check_refused, estimators, told_of
 from streamtree import NonGreedyTreeMultiTargetRegressor
 from streamtree.base import StreamClassifier, StreamTree
 
@@ -154,8 +154,6 @@ def run(n, seed, only=None):
         warnings.simplefilter("ignore")
         for estimator in estimators(only):
             for each in range(seed, seed + n):
-                try:
+                with told_of(f"{estimator.__name__}, seed {each}"):
                     attack(estimator, each)
-                except Exception as error:
-                    raise Broken(f"{estimator.__name__}, seed {each}: {error!r}") from error
     return f"{n * len(estimators(only))} histories"

@@ -75,6 +75,9 @@ def test_a_batch_keeps_no_room_for_rows_and_a_dict_as_much_as_it_needs():
         model.learn_many(X, y)
         before = sys.getsizeof(model)
         assert before < most
+        tested = estimator()
+        tested.test_then_learn_many(X, y)
+        assert sys.getsizeof(tested) <= before + 100
         for i in range(100):
             model.predict_one(dict(enumerate(X[i].tolist())))
         assert before < sys.getsizeof(model) < before + 2500

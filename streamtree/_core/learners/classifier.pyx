@@ -142,7 +142,7 @@ cdef class Classifier(Learner):
                 self.forget()
                 raise
         finally:
-            self.end_learning()
+            self.end_batch(None)
 
     cdef object predict_dict(self, x):
         """The most likely label, None before any learning."""

@@ -555,7 +555,6 @@ cdef class Learner:
             if crew is not None:
                 with nogil:
                     crew.stop()
-            self.intake.release_own()
         return 0
 
     cdef int end_batch(self, RowSource source) except -1:
@@ -564,6 +563,7 @@ cdef class Learner:
             if source is not None:
                 self.intake.end_batch(source)
         finally:
+            self.intake.drop_rooms()
             self.end_learning()
         return 0
 

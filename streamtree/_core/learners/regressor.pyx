@@ -283,7 +283,7 @@ cdef class Regressor(Learner):
             self.forget()
             raise
         finally:
-            self.end_learning()
+            self.end_batch(None)
 
     cdef object predict_dict(self, x):
         """The predicted number, or a dict of them by target."""

@@ -238,7 +238,7 @@ cdef class SplitFinder:
             return False
         search.looks += 1
         search.next_look += self.patience()
-        # the levels of all looks of a leaf sum up to delta
+        # the levels of all looks of a leaf sum up to delta, as far as TEST_SHARE is right
         level = level_of_look(self.delta, search.looks)
         least_z = normal_quantile(level / max(<double> LEAST_TESTS, TEST_SHARE * search.n))
         factorise(search, &correlations)

@@ -14,7 +14,6 @@ cdef class RowBuffer:
     cdef int reserve(self, Py_ssize_t capacity) except -1 nogil
     cdef int reserve_marks(self, Py_ssize_t n_columns) except -1 nogil
     cdef View view(self, Py_ssize_t n) noexcept nogil
-    cdef int take(self, const View* view) except -1 nogil
     cdef void swap(self, RowBuffer other) noexcept nogil
     cdef bint is_dense(self) noexcept nogil
     cdef bint equals(self, RowBuffer other) noexcept nogil

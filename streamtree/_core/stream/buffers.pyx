@@ -3,7 +3,7 @@
 cimport cython
 from libc.stdint cimport int32_t
 from libc.stdlib cimport free
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memset
 
 from streamtree._core.store.memory cimport larger, regrown
 from streamtree._core.stream.row cimport View, describe
@@ -51,14 +51,6 @@ cdef class RowBuffer:
         view.n = n
         describe(&view)
         return view
-
-    cdef int take(self, const View* view) except -1 nogil:
-        """Hold a copy of a view."""
-        self.reserve(view.n)
-        memcpy(self.columns, view.columns, view.n * sizeof(int32_t))
-        memcpy(self.values, view.values, view.n * sizeof(double))
-        self.n = view.n
-        return 0
 
     cdef void swap(self, RowBuffer other) noexcept nogil:
         """Exchange what the two hold."""

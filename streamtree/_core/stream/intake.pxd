@@ -76,7 +76,7 @@ cdef class Intake:
     cdef void _forget_read(self) noexcept
     cdef int _add_columns(self, list births) except -1
     cdef int forget_columns(self, int32_t size) except -1
-    cdef void release_own(self) noexcept
+    cdef void drop_rooms(self) noexcept
     cdef int end_batch(self, RowSource source) except -1
     cdef object known_columns(self, list names)
     cdef object learned_columns(self, list names, list first_rows)

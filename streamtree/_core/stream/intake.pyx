@@ -474,12 +474,12 @@ cdef class Intake:
         self._own_was_last = False
         self._version += 1
 
-    cdef void release_own(self) noexcept:
+    cdef void drop_rooms(self) noexcept:
         """Keep no room for a row between batches: models may be many. Those of ensembles are not.
         """
         self._own_was_last = False
         if len(self.scratches) == 1:
-            self.own = None
+            self.own = self.spare = None
 
     cdef int end_batch(self, RowSource source) except -1:
         """Say that no further row of a batch is learned.

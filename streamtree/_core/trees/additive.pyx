@@ -10,7 +10,7 @@ fall, so that nothing can run away, whatever the values are.
 cimport cython
 from libc.math cimport fabs, sqrt
 from libc.stdint cimport int32_t, int64_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
 from streamtree._core.kernels.linear cimport limited
 from streamtree._core.kernels.moments cimport Moments, moments_add, moments_variance
@@ -47,6 +47,11 @@ cdef struct Found:
     double[MOST_PARTS] values
 
 
+cdef size_t block_bytes(int32_t capacity) noexcept nogil:
+    """What the numbers of so many parts take."""
+    return <size_t> capacity * (capacity + 2) * sizeof(double)
+
+
 @cython.final
 cdef class AdditiveMeans(OneLeaf):
     """Says the mean of the targets until it has learned something, and nothing beyond them."""
@@ -73,7 +78,7 @@ cdef class AdditiveMeans(OneLeaf):
     # --------------------------------------------------------------------------- the parts
 
     cdef int _reserve(self, int32_t capacity) except -1 nogil:
-        cdef double* block = <double*> counted_zeros((capacity + 2) * capacity * sizeof(double))
+        cdef double* block = <double*> counted_zeros(block_bytes(capacity))
         cdef int32_t i
         for i in range(self.n):
             block[i], block[capacity + i] = self.weights[i], self.slopes[i]
@@ -90,7 +95,8 @@ cdef class AdditiveMeans(OneLeaf):
         """A place for a part that has none; -1 where there is no room."""
         cdef int32_t capacity = max(2 * self.capacity, <int32_t> FIRST_PARTS)
         if self.n == self.capacity:
-            if self.n == MOST_PARTS or not has_room(capacity * capacity * sizeof(double)):
+            # what the map takes besides is little
+            if self.n == MOST_PARTS or not has_room(block_bytes(capacity)):
                 return -1
             self._reserve(capacity)
         map_put(&self.map, key, self.n)
@@ -132,22 +138,22 @@ cdef class AdditiveMeans(OneLeaf):
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         cdef Found found
         self._find(row, False, &found)
-        self._answer(&found, out)
+        out.shares[0] = self._number(self._said(&found))
 
-    cdef void _answer(self, const Found* found, Prediction* out) noexcept nogil:
-        out.shares[0] = self.targets.mean + (
-            self._said(found) * sqrt(moments_variance(&self.targets))
-        )
-        out.shares[0] = min(max(out.shares[0], self.low), self.high)
+    cdef double _number(self, double said) noexcept nogil:
+        """A sum of parts as a number within the targets."""
+        said = self.targets.mean + said * sqrt(moments_variance(&self.targets))
+        return min(max(said, self.low), self.high)
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
-        cdef double target = example.targets[0], deviation
+        cdef double target = example.targets[0], said, deviation
         cdef Found found
         # parts that are new have no weight yet
         self._find(row, True, &found)
+        said = self._said(&found)
         if out != NULL:
-            self._answer(&found, out)
+            out.shares[0] = self._number(said)
         self.low = min(self.low, target) if self.rows else target
         self.high = max(self.high, target) if self.rows else target
         moments_add(&self.targets, target, example.weight)
@@ -158,7 +164,7 @@ cdef class AdditiveMeans(OneLeaf):
         if deviation > 0.0:
             target = (target - self.targets.mean) / deviation
             target = min(max(target, <double> -OUTLIER), <double> OUTLIER)
-            self._add(&found, target, min(example.weight, <double> MOST_REPEATS))
+            self._add(&found, target - said, min(example.weight, <double> MOST_REPEATS))
             self._descend(&found)
         return 0
 
@@ -167,9 +173,9 @@ cdef class AdditiveMeans(OneLeaf):
         for i in range((self.capacity + 1) * self.capacity):
             self.slopes[i] *= 0.5
 
-    cdef void _add(self, const Found* found, double target, double weight) noexcept nogil:
+    cdef void _add(self, const Found* found, double error, double weight) noexcept nogil:
         """Let a row into the sums."""
-        cdef double error = target - self._said(found), part
+        cdef double part
         cdef double* line
         cdef int32_t i, k
         for i in range(found.n):
@@ -229,35 +235,33 @@ cdef class AdditiveMeans(OneLeaf):
     # ------------------------------------------------------------------------------- state
 
     cdef dict state(self):
-        cdef int32_t i, k, n = self.n, capacity = self.capacity
+        cdef int32_t i, n = self.n
+        numbers = np.zeros((n + 2, n))
+        cdef double[:, ::1] lines = numbers
+        # weights, slopes and products lie in lines
+        for i in range(n + 2 if n else 0):
+            memcpy(&lines[i, 0], &self.weights[i * self.capacity], n * sizeof(double))
         return {
             "keys": np.array([self.keys[i] for i in range(n)], dtype=np.int32),
-            "weights": np.array([self.weights[i] for i in range(n)], dtype=np.float64),
-            "slopes": np.array([self.slopes[i] for i in range(n)], dtype=np.float64),
-            "products": np.array(
-                [[self.products[i * capacity + k] for k in range(n)] for i in range(n)],
-                dtype=np.float64,
-            ).reshape(n, n),
+            "weights": numbers[0].copy(), "slopes": numbers[1].copy(), "products": numbers[2:].copy(),
             "targets": self.targets, "range": np.array([self.low, self.high]), "rows": self.rows,
         }
 
     cdef int take_state(self, dict state) except -1:
-        cdef const double[:, ::1] products = state["products"]
-        cdef const double[::1] weights = state["weights"], slopes = state["slopes"]
-        cdef int32_t i, k, capacity = FIRST_PARTS, n = <int32_t> len(state["keys"])
-        table_free(&self.map)
-        memset(&self.map, 0, sizeof(Table))
-        self.n = 0
+        cdef const int32_t[::1] keys = state["keys"]
+        cdef const double[:, ::1] lines = np.vstack(
+            [state["weights"], state["slopes"], state["products"]]
+        )
+        cdef int32_t i, capacity = FIRST_PARTS, n = <int32_t> keys.shape[0]
         if n:
             while capacity < n:
                 capacity *= 2
             self._reserve(capacity)
+        for i in range(n + 2 if n else 0):
+            memcpy(&self.weights[i * capacity], &lines[i, 0], n * sizeof(double))
         for i in range(n):
-            self.keys[i] = state["keys"][i]
-            map_put(&self.map, self.keys[i], i)
-            self.weights[i], self.slopes[i] = weights[i], slopes[i]
-            for k in range(n):
-                self.products[i * capacity + k] = products[i, k]
+            self.keys[i] = keys[i]
+            map_put(&self.map, keys[i], i)
         self.n = n
         self.targets, self.rows = state["targets"], state["rows"]
         self.low, self.high = state["range"]

@@ -12,6 +12,9 @@ from streamtree._core.store.checks import (
 )
 from streamtree._core.trees.tree import BEYOND_TARGETS, check_targets
 
+# of a part of an additive model: of so many rows values of 5 with weights of 10 are summed up
+MOST_SQUARES = 1e7
+
 
 def check_additive(state, n_columns, most_parts, n_knots):
     """Raise StateError unless an AdditiveMeans can trust a state."""
@@ -26,7 +29,12 @@ def check_additive(state, n_columns, most_parts, n_knots):
     check_finite(state["slopes"])
     require(products.shape == (n, n), "the products of parts")
     check_finite(products)
-    require((products.diagonal() >= 0.0).all(), "the products of parts")
+    # what is no sum of products of these parts might let weights run away
+    squares = products.diagonal()
+    require(((squares >= 0.0) & (squares < MOST_SQUARES)).all(), "the products of parts")
+    largest = np.sqrt(np.outer(squares, squares))
+    require((np.abs(products) <= (1.0 + 1e-6) * largest + 1e-9).all(), "the products of parts")
+    require(np.allclose(products, products.T, rtol=1e-6), "the products of parts")
     check_targets(state["targets"])
     require(-BEYOND_TARGETS < low <= high < BEYOND_TARGETS, "the range of the targets")
     check_counts(state["rows"])

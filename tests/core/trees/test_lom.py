@@ -171,3 +171,13 @@ def test_swaps_happen_where_a_rare_class_holds_a_leaf(algorithm):
         assert np.mean(model.predict_many(X) == y) > np.bincount(y).max() / len(y) + 0.1
         swaps += model.n_swaps
     assert swaps > 0
+
+
+def test_of_labels_with_as_much_weight_the_predicted_one_is_the_first():
+    model = LOMTreeClassifier(leaf_model="majority")
+    # one more is too little to be seen
+    for label, weight in [("a", 1e18), ("b", 1e18), ("a", 1e18), ("b", 1.0)]:
+        model.learn_one({}, label, w=weight)
+    (first, share), (_, other) = model.predict_topk_one({}, 2)
+    assert share == other
+    assert first == model.predict_one({})

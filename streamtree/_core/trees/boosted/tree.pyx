@@ -100,7 +100,7 @@ cdef class BoostedTrees(Tree):
 
     cdef int _give_up(self) except -1 nogil:
         """Say nothing from now on, and keep no rows."""
-        if self.window.size:
+        if self.window.size or self.stages.n_outputs:
             with gil:
                 self._begin_window()
             self.growth.drop()

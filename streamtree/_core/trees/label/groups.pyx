@@ -293,9 +293,9 @@ cdef class LabelGroups(Tree):
         out.shares = &room[0]
         self.predict_groups(ROOT, row, scratch, &out)
         count = min(count, len(shares))
-        # of equals what is predicted, then the first, and more of them than are asked for
+        # of equals the first, and more of them than are asked for
         best = (shares >= np.partition(shares, -count)[-count]).nonzero()[0]
-        best = best[np.lexsort((best != out.label, -shares[best]))][:count]
+        best = best[np.argsort(-shares[best], kind="stable")][:count]
         return list(zip(best.tolist(), shares[best].tolist()))
 
     cdef void judge_groups(self, const Row* row, const Example* example,
