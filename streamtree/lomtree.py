@@ -99,8 +99,8 @@ class LOMTreeClassifier(StreamTreeClassifier):
         `algorithm="paper"`.
     delta
         Between 0 and 1: the significance level of that test. The levels of all thresholds that
-        a leaf with a model ever tries are about that together. Early splits pay, hence the high default;
-        where there may be nothing to learn, 0.01 keeps the tree small. Not used by
+        a leaf with a model ever tries are about that together. Early splits pay, hence the high
+        default; where there may be nothing to learn, 0.01 keeps the tree small. Not used by
         `algorithm="paper"`.
     algorithm
         `"stream"` or `"paper"`, see above.

@@ -49,8 +49,8 @@ class ModelTreeClassifier(StreamTreeClassifier):
         between two looks; at least 50 examples, and as many as there are columns.
     delta
         Between 0 and 1: about the error rate of all looks for a split that a leaf ever takes
-        together. The default is high because a split by chance costs little; where there may be nothing to
-        find, 0.01 keeps the tree small.
+        together. The default is high because a split by chance costs little; where there may be
+        nothing to find, 0.01 keeps the tree small.
     max_bytes
         At least 262144, or None for any number: the bytes that the model may take, with names,
         labels and all that it has learned; not with room for the row at hand. When they run short,

@@ -243,7 +243,8 @@ cdef class AdditiveMeans(OneLeaf):
             memcpy(&lines[i, 0], &self.weights[i * self.capacity], n * sizeof(double))
         return {
             "keys": np.array([self.keys[i] for i in range(n)], dtype=np.int32),
-            "weights": numbers[0].copy(), "slopes": numbers[1].copy(), "products": numbers[2:].copy(),
+            "weights": numbers[0].copy(), "slopes": numbers[1].copy(),
+            "products": numbers[2:].copy(),
             "targets": self.targets, "range": np.array([self.low, self.high]), "rows": self.rows,
         }
 

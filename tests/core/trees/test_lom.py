@@ -17,6 +17,8 @@ from support.lomtrees import (
 from support.marks import first_quick
 from support.streams import as_dicts, blobs, changing_rows, is_compared
 
+from streamtree import LOMTreeClassifier
+
 LOSSES = ["hinge", "logistic", "squared", "absolute"]
 # The literal algorithm takes plain gradient steps on raw values: a step of the squared loss must
 # stay below 2 / |x|^2, the slopes of the others are bounded.
