@@ -101,8 +101,9 @@ LIGHT: dict[type[Any], tuple[tuple[str, ...], ...]] = {
         ("model", "contexts", "neighbors", "recent_labels", "frequencies"),
     ),
     ForestRegressor: (
-        ("soft", "last_targets"), ("soft", "neighbors", "last_targets"),
-        ("soft", "self_terminating", "contexts", "neighbors", "last_targets"),
+        ("additive", "soft", "last_targets"),
+        ("additive", "soft", "neighbors", "last_targets"),
+        ("additive", "soft", "contexts", "neighbors", "last_targets"),
     ),
 }
 # rows after which targets are known

@@ -54,6 +54,6 @@ cdef class SplitFinder:
 
 
 cdef void free_search(SplitSearch* search) noexcept nogil
-cdef size_t most_search_bytes() noexcept nogil
+cdef size_t most_search_bytes(int32_t n_columns) noexcept nogil
 cdef dict exported_search(const SplitSearch* search)
 cdef int import_search(SplitSearch* search, dict state) except -1

@@ -263,9 +263,9 @@ cdef void free_search(SplitSearch* search) noexcept nogil:
         give_back(search)
 
 
-cdef size_t most_search_bytes() noexcept nogil:
-    """What a search takes with candidates of many columns."""
-    return sizeof(SplitSearch) + CANDIDATES * sizeof(Candidate)
+cdef size_t most_search_bytes(int32_t n_columns) noexcept nogil:
+    """What a search among so many columns takes at most."""
+    return sizeof(SplitSearch) + min(n_columns, <int32_t> CANDIDATES) * sizeof(Candidate)
 
 
 cdef void factorise(const SplitSearch* search, Correlations* out) noexcept nogil:

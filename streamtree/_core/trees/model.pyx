@@ -265,7 +265,7 @@ cdef class ModelTree(Tree):
     cdef size_t _leaf_bytes(self, int32_t node) noexcept nogil:
         """What a leaf takes that goes on from another."""
         return (
-            self.leaves.bytes_of(node) + most_search_bytes() + sizeof(Node)
+            self.leaves.bytes_of(node) + most_search_bytes(self.context.n_columns) + sizeof(Node)
             + table_bytes(&self.nodes[node].classes, 1)
         )
 
