@@ -220,7 +220,7 @@ cdef void table_thin(
     """
     cdef size_t size = width * sizeof(double)
     cdef Py_ssize_t n_live = table_count(table, width)
-    cdef int32_t slot, to, before = table.capacity, n = 0
+    cdef int32_t slot, before = table.capacity, n = 0
     cdef uint32_t limit
     cdef float number
     cdef Layout layout = layout_for(n_live - <Py_ssize_t> (share * n_live), width, universe)
@@ -260,16 +260,24 @@ cdef void table_thin(
         table.records = <double*> shrunk(table.records, layout_bytes(&layout, width))
         memset(&table.records[<size_t> n * width], 0, layout_bytes(&layout, width) - n * size)
         set_layout(table, width, &layout)
-        memset(targets, 0xFF, layout.capacity * sizeof(int32_t))
-        for slot in range(n):
-            targets[slot] = place(table, keys[slot])
-        for slot in range(n):
-            while targets[slot] >= 0 and targets[slot] != slot:
-                to = targets[slot]
-                swap_records(table, width, slot, to)
-                targets[slot] = targets[to]
-                targets[to] = to
+        place_all(table, width, keys, targets, n)
     free(bits)
+
+
+cdef void place_all(
+    Table* table, int width, const int32_t* keys, int32_t* targets, int32_t n
+) noexcept nogil:
+    """Move the first n records to the slots of their keys; in `targets` there is a place a slot."""
+    cdef int32_t slot, to
+    memset(targets, 0xFF, table.capacity * sizeof(int32_t))
+    for slot in range(n):
+        targets[slot] = place(table, keys[slot])
+    for slot in range(n):
+        while targets[slot] >= 0 and targets[slot] != slot:
+            to = targets[slot]
+            swap_records(table, width, slot, to)
+            targets[slot] = targets[to]
+            targets[to] = to
 
 
 cdef inline void swap_records(Table* table, int width, int32_t a, int32_t b) noexcept nogil:
