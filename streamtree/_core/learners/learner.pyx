@@ -281,47 +281,51 @@ cdef class Learner:
 
         What is learned may look different from what was to be predicted: columns may be new, or
         their scales others once the row was counted, and the label may be new. Only then are
-        there two walks through the tree.
+        there two walks through the tree, where somebody asks or it is judged. Followed it is by
+        what it says of the row as it learns it, whoever asks.
         """
         cdef bint is_new = example.label >= self.intake.context.n_labels
         cdef bint is_there = self.intake.is_made(workspace)
-        cdef bint is_followed, changes
+        cdef bint is_followed, asks, changes
         cdef Prediction said
-        cdef Prediction* asked = NULL
         if example.label < 0 and example.targets == NULL:
             return self.look_only(workspace, zeros_implied, out)
         is_followed = self._is_followed()
         said.label = -1
         said.shares = NULL if out == NULL else out.shares
-        if is_followed:
-            self._make_said()
-            if said.shares == NULL:
-                said.shares = self.said
-        if out != NULL or is_followed or self.tree.is_judged:
-            asked = &said
+        asks = out != NULL or self.tree.is_judged
         # it is told of one row
         self.tree.is_outdated = False
         if is_new:
             self.tree.catch_up()
             workspace.reserve_answers(example.label + 1)
-        if asked != NULL and self.intake.has_news(workspace):
+        if asks and self.intake.has_news(workspace):
             self.intake.make_known(workspace)
-            self.foretell_before(self.intake.spare, example, asked)
-            asked = NULL
-        if asked != NULL:
+            self.foretell_before(self.intake.spare, example, &said)
+            asks = False
+        if asks:
             self.intake.make(workspace)
             is_there = True
         elif not is_there:
             workspace.raw.swap(workspace.incoming)
         changes = self.intake.count(workspace, zeros_implied)
-        if asked != NULL and (changes or is_new):
-            self.foretell_before(workspace, example, asked)
-            asked = NULL
+        if asks and (changes or is_new):
+            self.foretell_before(workspace, example, &said)
+            asks = False
+        if out != NULL and not asks:
+            # what was said is not to be overwritten
+            out.label, said.shares = said.label, NULL
         self.intake.make_counted(workspace, is_there and not changes)
         if is_new:
             self.intake.context.n_labels = example.label + 1
-        self.tree.learn(&workspace.row, example, workspace.scratch, asked)
-        if out != NULL:
+        if is_followed:
+            self._make_said()
+            if said.shares == NULL:
+                said.shares = self.said
+        self.tree.learn(
+            &workspace.row, example, workspace.scratch, &said if asks or is_followed else NULL
+        )
+        if out != NULL and asks:
             out.label = said.label
         if is_followed and not is_new:
             self.tree.follow(example, said.shares)
