@@ -50,7 +50,7 @@ cdef class SplitFinder:
                    const Residuals* residuals, double weight) except -1 nogil
     cdef int begin_round(self, SplitSearch* search, int32_t leaf, const Row* row) except -1 nogil
     cdef float patience(self) noexcept nogil
-    cdef bint found(self, SplitSearch* search, int32_t n_classes, Candidate* best) noexcept nogil
+    cdef bint found(self, SplitSearch* search, Candidate* best) noexcept nogil
 
 
 cdef void free_search(SplitSearch* search) noexcept nogil

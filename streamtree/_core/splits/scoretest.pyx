@@ -2,12 +2,12 @@
 differently.
 
 A score test of the hypothesis that one model serves both sides. The gradient of the loss with
-respect to the weights, for a contrast of the classes and summed in buckets of parts, would then
-have the same mean on both. Of the thresholds that pass, a leaf takes the one where the gradients
-differ most: a small difference may be the surest.
+respect to the weights, summed in buckets of parts, for each along a contrast of the classes of its
+own, would then have the same mean on both. Of the thresholds that pass, a leaf takes the one where
+the gradients differ most: a small difference may be the surest.
 
-Candidates are tried in rounds. Of few classes each is twice as long as the one before, up to a
-bound: more rows show what few do not.
+Candidates are tried in rounds, each twice as long as the one before, up to a bound: more rows show
+what few do not.
 """
 
 cimport cython
@@ -20,7 +20,7 @@ from streamtree._core.kernels.significance cimport chi_squared_z, level_of_look,
 from streamtree._core.store.budget cimport counted_zeros, give_back, has_room
 from streamtree._core.store.state cimport export_floats
 from streamtree._core.stream.encoding cimport KNOTS, encoded_value
-from streamtree._core.stream.row cimport EncodedRow, Row, View, bounded_weight
+from streamtree._core.stream.row cimport MOST_PLACES, EncodedRow, Row, View, bounded_weight
 from streamtree._core.stream.scales cimport n_shown
 
 import numpy as np
@@ -31,9 +31,6 @@ cdef extern from "math.h":
 cdef enum:
     LOOKS_PER_ROUND = 10    # of the first round
     LONGEST = 8             # times as long as the first: no round is longer
-    # classes from which all rounds are as long as the first: each tries another contrast, and most
-    # contrasts of many classes show little
-    MANY_CLASSES = 128
     GRACE_PERIODS = 7       # between two looks
     # The candidates of a round count as so many tests at the least, see TEST_SHARE
     LEAST_TESTS = 5
@@ -43,7 +40,7 @@ cdef enum:
 # rows; 6, 20 and 40 normal columns, 8 skewed, 40 of 0 and 1; two labels and three) .14 to .38 of
 # trees split at a level of 0.3; on 10 columns of rank 2 .48.
 cdef double TEST_SHARE = 0.4
-# of a row that is worth counting for the candidates
+# of a row that is worth counting for the candidates: of how much its class was missed
 cdef float LEAST_SLOPE = 0.2
 # more than any leaf sees, and a number that can be kept
 cdef float MOST_PATIENCE = 1e30
@@ -60,35 +57,70 @@ cdef struct Correlations:
     double freedom                      # degrees of freedom that are left to each
 
 
-cdef float contrast(int32_t leaf, int32_t round_, const Residuals* residuals) noexcept nogil:
-    """The slope of the loss along the contrast of a round, a row of a Hadamard matrix.
+cdef void transform(float* sums, uint32_t size) noexcept nogil:
+    """The fast Walsh-Hadamard transform of a power of two numbers, 4 at the least: their sums with
+    the signs of every row of a Hadamard matrix."""
+    cdef float left[4]
+    cdef float right[4]
+    cdef float* at
+    cdef uint32_t half = 4, i
+    cdef int k
+    for i in range(size // 4):
+        at = &sums[4 * i]
+        left[0], left[1], right[0], right[1] = (
+            at[0] + at[1], at[0] - at[1], at[2] + at[3], at[2] - at[3]
+        )
+        for k in range(2):
+            at[k], at[k + 2] = left[k] + right[k], left[k] - right[k]
+    while half < size:
+        for i in range(size // 8):
+            at = &sums[4 * i + (4 * i & ~(half - 1))]
+            for k in range(4):
+                left[k], right[k] = at[k], at[half + k]
+            for k in range(4):
+                at[k], at[half + k] = left[k] + right[k], left[k] - right[k]
+        half *= 2
 
-    Each sets about half of the classes against the others, and all of them tell every two apart.
+
+cdef bint find_slopes(int32_t leaf, int32_t round_, const Residuals* residuals,
+                      float* slopes) noexcept nogil:
+    """Write the slope of the loss for every bucket; False if the row would hardly count.
+
+    Of more than two classes it is along a row of a Hadamard matrix, of each bucket another one as
+    far as there are so many. Each sets about half of the classes against the others, and all of
+    them tell every two apart.
     """
-    cdef uint32_t size = 2, row, word
-    cdef float slope = 0.0
-    cdef int32_t k
+    cdef float sums[MOST_PLACES]
+    cdef float slope
+    cdef uint32_t size = 4, row
+    cdef int b
+    if residuals.n <= 2:
+        slope = residuals.p[1] - (residuals.place == 1)
+        for b in range(BUCKETS):
+            slopes[b] = slope
+        return fabsf(slope) >= LEAST_SLOPE
+    # no slope is steeper
+    if <float> 1.0 - residuals.p[residuals.place] < LEAST_SLOPE:
+        return False
     while size < <uint32_t> residuals.n:
         size *= 2
-    row = 1 + <uint32_t> (
-        splitmix64((<uint64_t> leaf << 32) ^ <uint64_t> round_) % (size - 1)
-    )
-    for k in range(residuals.n):
-        word = <uint32_t> k & row
-        word ^= word >> 4
-        word ^= word >> 2
-        word ^= word >> 1
-        slope += (residuals.p[k] - (k == residuals.place)) * (
-            <float> 1.0 - <float> 2.0 * <float> (word & 1)
-        )
-    return slope
+    memset(sums, 0, size * sizeof(float))
+    memcpy(sums, residuals.p, residuals.n * sizeof(float))
+    sums[residuals.place] -= <float> 1.0
+    transform(sums, size)
+    # all but the first, the sum of everything
+    row = <uint32_t> (splitmix64((<uint64_t> leaf << 32) ^ <uint64_t> round_) % (size - 1))
+    for b in range(BUCKETS):
+        row = row + 1 if row < size - 1 else 1
+        slopes[b] = <float> 0.5 * sums[row]
+    return True
 
 
-cdef int32_t round_of(int32_t looks, int32_t n_classes) noexcept nogil:
+cdef int32_t round_of(int32_t looks) noexcept nogil:
     """The number of the round that a leaf is in after so many looks."""
     cdef int32_t length = looks // LOOKS_PER_ROUND + 1
-    cdef int32_t longest = LONGEST if n_classes < MANY_CLASSES else 1, number = length // longest
-    length = min(length, longest)
+    cdef int32_t number = length // LONGEST
+    length = min(length, <int32_t> LONGEST)
     while length > 1:
         length //= 2
         number += 1
@@ -133,7 +165,7 @@ cdef class SplitFinder:
         cdef const uint32_t* hashes = self.context.hashes
         cdef float sums[BUCKETS]
         cdef float squares[BUCKETS]
-        cdef float slope
+        cdef float slopes[BUCKETS]
         cdef uint32_t bucket
         cdef int32_t key
         cdef Py_ssize_t i
@@ -144,24 +176,20 @@ cdef class SplitFinder:
             if search.n == 0:
                 return 0
         search.rows += <float> weight
-        if residuals.n <= 2:
-            slope = residuals.p[1] - (residuals.place == 1)
-        else:
-            slope = contrast(leaf, round_of(search.looks, residuals.n), residuals)
-        if fabsf(slope) < LEAST_SLOPE:
-            # it would hardly count
+        if not find_slopes(leaf, round_of(search.looks), residuals, slopes):
             return 0
-        slope *= <float> weight
+        for m in range(BUCKETS):
+            slopes[m] *= <float> weight
         search.watched += <float> weight
         for m in range(BUCKETS):
             sums[m] = 0.0
         for i in range(1, parts.n_linear):
             bucket = hashes[parts.keys[i] - 1] % BUCKETS
-            sums[bucket] += slope * parts.values[i]
+            sums[bucket] += slopes[bucket] * parts.values[i]
         for i in range(parts.n_linear, residuals.n_parts):
             key = parts.keys[i]
             bucket = (hashes[key // KNOTS] + 1 + <uint32_t> (key % KNOTS)) % BUCKETS
-            sums[bucket] += slope * parts.values[i]
+            sums[bucket] += slopes[bucket] * parts.values[i]
         for m in range(BUCKETS):
             squares[m] = sums[m] * sums[m]
             search.sums[m] += sums[m]
@@ -228,7 +256,7 @@ cdef class SplitFinder:
                 again += n_shown(&self.context.scaler.columns[column]) > 1
         return <float> min(max(least, again), MOST_PATIENCE)
 
-    cdef bint found(self, SplitSearch* search, int32_t n_classes, Candidate* best) noexcept nogil:
+    cdef bint found(self, SplitSearch* search, Candidate* best) noexcept nogil:
         """Whether a leaf should split now; at which threshold is written to `best`."""
         cdef bint is_found = False
         cdef double z, level, least_z, apart, most_apart = -1.0
@@ -246,7 +274,7 @@ cdef class SplitFinder:
             z = score_test(search, &search.candidates[m], &correlations, &apart)
             if z > least_z and apart > most_apart:
                 best[0], most_apart, is_found = search.candidates[m], apart, True
-        if round_of(search.looks, n_classes) > round_of(search.looks - 1, n_classes):
+        if round_of(search.looks) > round_of(search.looks - 1):
             # the next row begins another round
             clear_candidates(search)
         return is_found

@@ -180,7 +180,7 @@ cdef class ModelTree(Tree):
         if residuals.n == 0:
             return 0
         self.finder.watch(self.nodes[node].search, node, row, &residuals, example.weight)
-        if self.finder.found(self.nodes[node].search, residuals.n, &best):
+        if self.finder.found(self.nodes[node].search, &best):
             self._split(node, &best)
         return 0
 
