@@ -29,7 +29,8 @@ from streamtree._core.leaves.naivebayes cimport (
 )
 from streamtree._core.splits.scoretest cimport Residuals
 from streamtree._core.store.budget cimport (
-    bytes_allowed, counted, counted_room, counted_zeros, give_back, has_room, spacious,
+    bytes_allowed, counted, counted_nodes, counted_room, counted_zeros, give_back, has_room,
+    spacious,
 )
 from streamtree._core.store.state cimport export_floats
 from streamtree._core.store.tables cimport (
@@ -99,7 +100,7 @@ cdef class MixtureLeaves(LeafModels):
         return model_bytes(&self.states[node].model) if self.states[node] != NULL else 0
 
     cdef int reserve(self, int32_t n) except -1 nogil:
-        self.states = <ModelState**> counted_room(
+        self.states = <ModelState**> counted_nodes(
             self.states, &self.capacity, n, sizeof(ModelState*)
         )
         return 0

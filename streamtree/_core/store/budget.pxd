@@ -46,6 +46,9 @@ cdef void* counted_zeros(size_t size) except NULL nogil
 cdef void* counted_room(
     void* block, int32_t* capacity, int32_t n, size_t size
 ) except? NULL nogil
+cdef void* counted_nodes(
+    void* block, int32_t* capacity, int32_t n, size_t size
+) except? NULL nogil
 cdef void* counted_lines(
     void** block, void* lines, int32_t* capacity, int32_t n, size_t size
 ) except? NULL nogil

@@ -151,6 +151,18 @@ cdef void* counted_room(
     return block
 
 
+cdef void* counted_nodes(
+    void* block, int32_t* capacity, int32_t n, size_t size
+) except? NULL nogil:
+    """As `counted_room`, of a tree: a root alone has no spare places, for most of many models have
+    no other node."""
+    if n > 1 or capacity[0]:
+        return counted_room(block, capacity, n, size)
+    block = counted_zeros(size)
+    capacity[0] = 1
+    return block
+
+
 cdef void* counted_lines(
     void** block, void* lines, int32_t* capacity, int32_t n, size_t size
 ) except? NULL nogil:

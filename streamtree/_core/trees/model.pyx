@@ -13,7 +13,7 @@ from streamtree._core.splits.scoretest cimport (
     most_search_bytes,
 )
 from streamtree._core.store.links cimport ROOT, TreeLinks
-from streamtree._core.store.budget cimport counted_room, counted_zeros, give_back, may_grow
+from streamtree._core.store.budget cimport counted_nodes, counted_zeros, give_back, may_grow
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
     Table, TableExport, import_table, table_bytes, table_count, table_find, table_free,
@@ -104,7 +104,7 @@ cdef class ModelTree(Tree):
         return 0
 
     cdef int _reserve(self, int32_t n) except -1 nogil:
-        self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
+        self.nodes = <Node*> counted_nodes(self.nodes, &self.capacity, n, sizeof(Node))
         return self.leaves.reserve(self.capacity)
 
     cdef int _begin_search(self, int32_t node) except -1 nogil:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from support.estimators import state_of
+from support.isolated import run_isolated
 from support.memory import allocated
 from support.shortage import can_run_short, run_short
 from support.streams import as_dicts, blobs
@@ -337,3 +338,40 @@ assert failed, "no request has failed"
 ])
 def test_without_memory_in_the_first_row_its_label_is_what_is_known(model):
     run_short(FIRST_ROW.replace("MODEL", model))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "fresh", "taught"),
+    [("ModelTreeClassifier", 4600, 16_600), ("LOMTreeClassifier", 6000, 18_200)],
+)
+def test_one_of_many_models_takes_a_few_kilobytes(estimator, fresh, taught):
+    found = run_isolated(
+        f"""
+        import numpy as np
+        from streamtree import {estimator}
+        from support.memory import allocated
+
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(100, 10))
+        y = (X[:, 0] + X[:, 1] * X[:, 2] > 0).tolist()
+        rows = [dict(zip("abcdefghij", x, strict=True)) for x in X.tolist()]
+
+        def learned():
+            model = {estimator}()
+            for x, label in zip(rows, y, strict=True):
+                model.learn_one(dict(x), label)
+            return model
+
+        for make in ({estimator}, learned, lambda: learned().clone(include_attributes=True)):
+            kept = [make() for _ in range(100)]
+            _, before = allocated()
+            kept += [make() for _ in range(200)]
+            _, after = allocated()
+            print((after - before) // 200)
+        """,
+        PYTHONMALLOC="malloc",
+    )
+    sizes = [int(size) for size in found.split()]
+    print(estimator, sizes)
+    assert sizes[0] < fresh
+    assert max(sizes) < taught

@@ -10,7 +10,7 @@ from streamtree._core.kernels.pooling cimport Say, move_exponent
 from streamtree._core.leaves.additive cimport MOST_CLASSES, Parts, free_model
 from streamtree._core.leaves.postings cimport Scored
 from streamtree._core.leaves.softmax cimport label_logs, prefetch_parts, side_score
-from streamtree._core.store.budget cimport counted, counted_room, give_back
+from streamtree._core.store.budget cimport counted, counted_nodes, give_back
 from streamtree._core.store.links cimport ROOT, TreeLinks
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.row cimport Example, Prediction, Row, Scratch
@@ -84,7 +84,7 @@ cdef class LabelGroups(Tree):
         return 0
 
     cdef int reserve(self, int32_t n) except -1 nogil:
-        self.nodes = <Node*> counted_room(self.nodes, &self.capacity, n, sizeof(Node))
+        self.nodes = <Node*> counted_nodes(self.nodes, &self.capacity, n, sizeof(Node))
         return 0
 
     cdef void empty_nodes(self) noexcept nogil:

@@ -179,8 +179,8 @@ cdef class LabelTree(LabelGroups):
         It takes no memory, which might not be there: the root has been there from the first.
         """
         self.empty_nodes()
-        self.capacity = <int32_t> spacious(1)
-        self.nodes = <Node*> shrunk(self.nodes, self.capacity * sizeof(Node))
+        self.capacity = 1
+        self.nodes = <Node*> shrunk(self.nodes, sizeof(Node))
         self.links.cut(1)
         self.links.links[ROOT] = Link(-1, -1, -1, -1)
 
