@@ -82,7 +82,7 @@ cdef class ExtraTrees(MeanPool):
             for i in range(n):
                 nodes[i] = (<ExtraTree> self.trees[first + i]).nodes.nodes
                 leaves[i] = ROOT
-            descend_together(nodes, leaves, n, row, self.context.groups)
+            descend_together(nodes, leaves, n, row, self.context.features.groups)
             for i in range(n):
                 place = &scratch[self.places[first + i]]
                 remember(place, self.trees[first + i], row)

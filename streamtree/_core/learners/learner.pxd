@@ -32,7 +32,7 @@ cdef class Learner:
     cdef double* said           # of a row whose loss is followed, where nobody asked
     cdef int64_t n_said         # there is room for so many labels or targets
     cdef object _make_tree      # makes another tree; None: it cannot be made
-    cdef dict _settings         # what was configured since the tree was made
+    cdef dict _settings         # what was configured since the tree was made, else None
     cdef Budget budget          # of what the tree has learned
     cdef object _max_bytes
     cdef frozenset _nominal

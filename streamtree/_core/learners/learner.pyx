@@ -180,7 +180,6 @@ cdef class Learner:
         self.tree = tree
         self.restarts = restarts
         self._make_tree = make_tree
-        self._settings = {}
         self.budget = Budget()
         self._max_bytes = max_bytes
         self.n_jobs = n_jobs

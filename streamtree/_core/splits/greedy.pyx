@@ -264,7 +264,7 @@ cdef class GreedySearch:
         """Judge the split between the last value passed and the next one."""
         cdef const double* totals = &self._totals[node, 0]
         cdef const double* left = &self._left[node, 0]
-        cdef const uint32_t* hashes = self._context.hashes
+        cdef const uint32_t* hashes = self._context.features.hashes
         cdef AxisSplit* best = &self._best[node]
         cdef double margin = SMALLEST_GAIN * (1.0 + totals[self.n_outputs])
         cdef double gain

@@ -162,7 +162,7 @@ cdef class SplitFinder:
         """Count an example of a leaf, of which its model said this."""
         cdef Candidate* candidate
         cdef const EncodedRow* parts = &row.encoded
-        cdef const uint32_t* hashes = self.context.hashes
+        cdef const uint32_t* hashes = self.context.features.hashes
         cdef float sums[BUCKETS]
         cdef float squares[BUCKETS]
         cdef float slopes[BUCKETS]
@@ -221,7 +221,7 @@ cdef class SplitFinder:
         if most == 0 or not has_room(most * sizeof(Candidate)):
             return 0
         for i in range(values.n):
-            word = splitmix64(seed ^ self.context.hashes[values.columns[i]])
+            word = splitmix64(seed ^ self.context.features.hashes[values.columns[i]])
             if n == most and word <= words[n - 1]:
                 continue
             n = min(n + 1, <int> most)

@@ -6,25 +6,16 @@ from streamtree._core.stream.scaling cimport ColumnScaler
 
 
 cdef class Context:
-    cdef readonly FeatureIndex features     # the names of the columns
+    cdef readonly FeatureIndex features     # the names of the columns, and hashes of these
     cdef readonly ColumnScaler scaler       # their scales, and the mean norm of the rows
     cdef int32_t n_columns      # that some row so far had
     cdef int32_t n_labels       # known when the row at hand came
     cdef int32_t n_targets
     cdef const ColumnScale* target_scales   # NULL where targets are taken as they are
-    cdef uint32_t* hashes       # of a column: a hash of its name
-    cdef uint32_t* ties         # the same of its feature: all categories of one have the same
-    cdef int32_t* groups        # of a column: the feature it is a category of, else -1
-    cdef int32_t n_groups       # features that have, or had, categories
-    cdef int32_t _capacity
-    cdef int32_t _n_named
 
-    cdef void truncate(self, int32_t size) noexcept
-    cdef int add_columns(self) except -1
-    cdef size_t n_bytes(self) noexcept
     cdef bint is_rare(self, int32_t column) noexcept nogil
     cdef bint are_few(self, int64_t shown, int64_t birth) noexcept nogil
 
     cdef inline uint32_t kind_of(self, int32_t category) noexcept nogil:
         """By what trees know the category of a column; 0 for none, -1."""
-        return self.hashes[category] if category >= 0 else 0
+        return self.features.hashes[category] if category >= 0 else 0

@@ -85,7 +85,7 @@ cdef class RowEncoder:
             self._n_columns = capacity
         for column in range(self._n_ordered, size):
             self._full_order[column] = (
-                <uint64_t> self.context.hashes[column] << 32 | <uint32_t> column
+                <uint64_t> self.context.features.hashes[column] << 32 | <uint32_t> column
             )
         sort_words(self._full_order, size)
         self._n_ordered = size
@@ -105,12 +105,13 @@ cdef class RowEncoder:
 
     cdef int _sort(self, const View* view) except -1 nogil:
         """Write where to look next: words that ascend by the names, with places in low halves."""
+        cdef const uint32_t* hashes = self.context.features.hashes
         cdef Py_ssize_t i, capacity = larger(self._n_sorted, view.n)
         if view.n > self._n_sorted:
             self._order = <uint64_t*> regrown(self._order, capacity * sizeof(uint64_t))
             self._n_sorted = capacity
         for i in range(view.n):
-            self._order[i] = <uint64_t> self.context.hashes[view.columns[i]] << 32 | <uint64_t> i
+            self._order[i] = <uint64_t> hashes[view.columns[i]] << 32 | <uint64_t> i
         sort_words(self._order, view.n)
         return 0
 

@@ -18,13 +18,6 @@ cpdef str category_text(object value)
 cdef int64_t object_bytes(object name) except -1
 
 
-cdef struct Code:
-    uint32_t hash       # of a column's name
-    uint32_t tie        # of its feature: all categories of one have the same
-    int32_t group       # the number of the feature it is a category of, or -1
-    bint is_shared      # it is the column of several names
-
-
 cdef struct Entry:
     # of a dict, by its place in it; all references are owned, for a pointer that is compared must
     # not outlive its object
@@ -38,6 +31,7 @@ cdef class Categories:
     # of one feature
     cdef dict columns       # by value
     cdef int32_t number     # of the feature, among those that have categories
+    cdef uint32_t tie       # a hash of its name
     cdef int64_t bytes      # that their names are counted as
 
 
@@ -46,14 +40,18 @@ cdef class FeatureIndex:
     cdef dict _numbers
     cdef dict _categories           # by the name of a feature
     cdef readonly list names
-    cdef Code* codes                # by column
+    cdef uint32_t* hashes           # of a column: a hash of its name
+    cdef uint32_t* ties             # the same of its feature: all categories of one have the same
+    cdef int32_t* groups            # of a column: the feature it is a category of, else -1
+    cdef char* are_shared           # of a column: whether it is that of several names
+    cdef int32_t n_groups           # features that have, or had, categories
     cdef Py_ssize_t _capacity
     cdef dict _shared               # number -> column of those that share columns
     cdef readonly int32_t n_shared  # columns that names share
     cdef int64_t most               # bytes that names may take
     cdef int64_t _bytes             # that they are counted as, with all that goes with a column
     cdef list _homes                # of every column of a category, in their order
-    cdef list _new_names
+    cdef list _new_names            # None: what was read last has none
     cdef set _checked               # names that were checked in a look at rows, else None
     cdef Py_ssize_t _places
     cdef Entry* _entries
@@ -74,7 +72,7 @@ cdef class FeatureIndex:
     cdef int commit(self, RowBuffer out) except -1
     cdef int refuse_category(self, object name) except -1
     cdef int32_t add(self, object name) except -1
-    cdef Code _code(self, object name) except *
+    cdef int _reserve(self, Py_ssize_t size) except -1
     cdef bint admits(self, object name) except -1
     cdef object _shared_name(self, object name)
     cdef object place_for(self, object name)

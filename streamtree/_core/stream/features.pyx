@@ -250,13 +250,18 @@ cdef inline int said_by(double value) noexcept nogil:
     return (value == value) + (value < 0.0 or value > 0.0)
 
 
+# of a model without categories, or without columns that names share: nothing is ever put there
+cdef dict NONE_YET = {}
+
+
 @cython.final
 cdef class Categories:
     """The columns of a categorical feature."""
 
-    def __cinit__(self, int32_t number):
+    def __cinit__(self, int32_t number, uint32_t tie):
         self.columns = {}
         self.number = number
+        self.tie = tie
 
 
 @cython.final
@@ -266,12 +271,9 @@ cdef class FeatureIndex:
     def __cinit__(self, list names=None, frozenset nominal=frozenset()):
         self.nominal = nominal
         self._numbers = {}
-        self._categories = {}
+        self._categories = self._shared = NONE_YET
         self.names = []
-        self._homes = []
-        self._shared = {}
         self.most = UNBOUNDED
-        self._new_names = []
         for name in names or ():
             self.add(name)
 
@@ -282,7 +284,10 @@ cdef class FeatureIndex:
             Py_XDECREF(self._entries[place].text)
             Py_XDECREF(self._entries[place].value)
         free(self._entries)
-        free(self.codes)
+        free(self.hashes)
+        free(self.ties)
+        free(self.groups)
+        free(self.are_shared)
 
     def __len__(self):
         return len(self.names)
@@ -290,7 +295,7 @@ cdef class FeatureIndex:
     cdef size_t n_bytes(self) noexcept:
         """What the names take, and room to read a row."""
         cdef size_t total = self._bytes - len(self.names) * (COLUMN_BYTES - ENTRY_BYTES)
-        total += self._capacity * sizeof(Code)
+        total += self._capacity * (2 * sizeof(uint32_t) + sizeof(int32_t) + sizeof(char))
         return total + self._places * sizeof(Entry)
 
     cdef int refuse_category(self, object name) except -1:
@@ -325,49 +330,56 @@ cdef class FeatureIndex:
     cdef int32_t add(self, object name) except -1:
         """The column of a name, `Category` or `Shared`, appended if it is unknown."""
         cdef int32_t column = self.find(name)
+        cdef int32_t group = -1
+        cdef uint32_t name_hash, tie
         cdef int64_t size
-        cdef Categories home
-        cdef Code code
+        cdef Categories home = None
         if column >= 0:
             return column
         if len(self.names) == 0x7FFFFFFF:
             raise OverflowError("more than 2**31 - 1 features")
         column = <int32_t> len(self.names)
         # whatever may raise comes first: a name's own code runs
-        code = self._code(name)
-        size = COLUMN_BYTES + object_bytes(name)
-        if column >= self._capacity:
-            self.codes = <Code*> regrown(self.codes, spacious(column + 1) * sizeof(Code))
-            self._capacity = spacious(column + 1)
-        if type(name) is Shared:
-            self._shared[name.number] = column
-            self.n_shared += 1
-        elif type(name) is not Category:
-            self._numbers[name] = column
-        else:
+        name_hash = tie = stable_hash(name)
+        if type(name) is Category:
             home = self._categories.get(name[0])
             if home is None:
-                home = Categories(<int32_t> len(self._categories))
-                self._categories[name[0]] = home
+                home = Categories(<int32_t> len(self._categories), stable_hash(name[0]))
+            # The value does not enter: the categories of a feature are one candidate for a split.
+            # The first one counts, for equal names may be spelled differently: 1 and 1.0.
+            tie, group = home.tie, home.number
+        size = COLUMN_BYTES + object_bytes(name)
+        self._reserve(column + 1)
+        if type(name) is Shared:
+            self._shared = self._shared or {}
+            self._shared[name.number] = column
+            self.n_shared += 1
+        elif home is None:
+            self._numbers[name] = column
+        else:
+            self._categories = self._categories or {}
+            self._categories[name[0]] = home
             home.columns[name[1]] = column
             home.bytes += size
+            self._homes = self._homes or []
             self._homes.append(home)
         self.names.append(name)
-        self.codes[column] = code
+        self.hashes[column], self.ties[column] = <uint32_t> splitmix64(name_hash), tie
+        self.groups[column], self.are_shared[column] = group, type(name) is Shared
+        self.n_groups = max(self.n_groups, group + 1)
         self._bytes += size
         return column
 
-    cdef Code _code(self, object name) except *:
-        cdef uint32_t value = <uint32_t> splitmix64(stable_hash(name))
-        cdef Categories home
-        if type(name) is not Category:
-            return Code(value, stable_hash(name), -1, type(name) is Shared)
-        home = self._categories.get(name[0])
-        # the value does not enter: the categories of a feature are one candidate for a split
-        if home is None:
-            return Code(value, stable_hash(name[0]), <int32_t> len(self._categories), False)
-        # that of the first one, for equal names may be spelled differently: 1 and 1.0
-        return Code(value, self.codes[next(iter(home.columns.values()))].tie, home.number, False)
+    cdef int _reserve(self, Py_ssize_t size) except -1:
+        """Make room for what is kept by column."""
+        cdef Py_ssize_t capacity = spacious(size)
+        if size > self._capacity:
+            self.hashes = <uint32_t*> regrown(self.hashes, capacity * sizeof(uint32_t))
+            self.ties = <uint32_t*> regrown(self.ties, capacity * sizeof(uint32_t))
+            self.groups = <int32_t*> regrown(self.groups, capacity * sizeof(int32_t))
+            self.are_shared = <char*> regrown(self.are_shared, capacity * sizeof(char))
+            self._capacity = capacity
+        return 0
 
     # --------------------------------------------------------------- more than there is room for
 
@@ -460,7 +472,7 @@ cdef class FeatureIndex:
         marks = row.marks
         for i in range(row.n):
             column, value = row.columns[i], row.values[i]
-            if column >= 0 and self.codes[column].is_shared:
+            if column >= 0 and self.are_shared[column]:
                 if marks[column]:
                     held = &row.values[marks[column] - 1]
                     if said_by(value) <= said_by(held[0]):
@@ -522,8 +534,7 @@ cdef class FeatureIndex:
         cdef Py_ssize_t size = len(x)
         cdef uint64_t me = self._reads + 1, version = dict_version(<PyObject*> x)
         self._reads = me
-        if self._new_names:
-            self._new_names.clear()
+        self._new_names = None
         self._last_size = -1
         self._make_places(size)
         out.reserve(size)
@@ -641,6 +652,8 @@ cdef class FeatureIndex:
                 return <int32_t> found
         if not keep_new:
             return -1
+        if self._new_names is None:
+            self._new_names = []
         self._new_names.append(name)
         return -2 - <int32_t> len(self._new_names)
 
@@ -670,7 +683,7 @@ cdef class FeatureIndex:
     cdef int commit(self, RowBuffer out) except -1:
         """Append the names that `read` kept aside and give their columns to the row."""
         cdef Py_ssize_t i, size = len(self.names)
-        if not self._new_names:
+        if self._new_names is None:
             return 0
         try:
             for i in range(out.n):
@@ -682,5 +695,5 @@ cdef class FeatureIndex:
             self.truncate(size)
             raise
         finally:
-            self._new_names.clear()
+            self._new_names = None
         return 0

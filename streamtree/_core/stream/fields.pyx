@@ -19,8 +19,8 @@ cdef enum:
 cdef Candidate candidate(Context context, int32_t column) noexcept nogil:
     """A column, or the feature that it is a category of."""
     cdef Candidate one
-    one.column, one.group, one.is_exact = column, context.groups[column], False
-    one.name = (context.hashes if one.group < 0 else context.ties)[column]
+    one.column, one.group, one.is_exact = column, context.features.groups[column], False
+    one.name = (context.features.hashes if one.group < 0 else context.features.ties)[column]
     one.rank = splitmix64(<uint64_t> one.name + 1)
     return one
 
@@ -37,12 +37,12 @@ cdef int32_t list_candidates(Context context, Candidate* found, int32_t most) no
     cdef int32_t column, group, place, f, i, n = 0
     memset(shown, 0, sizeof(shown))
     for column in range(context.n_columns):
-        if context.groups[column] >= 0:
-            scale, place = &context.scaler.columns[column], context.groups[column] % PLACES
+        if context.features.groups[column] >= 0:
+            scale, place = &context.scaler.columns[column], context.features.groups[column] % PLACES
             births[place] = min(scale.birth, births[place]) if shown[place] else scale.birth
             shown[place] += n_shown(scale)
     for column in range(context.n_columns):
-        group = context.groups[column]
+        group = context.features.groups[column]
         if group < 0 and not context.scaler.columns[column].is_listed:
             continue
         if context.is_rare(column) if group < 0 else context.are_few(
@@ -71,6 +71,6 @@ cdef int32_t column_in(const Row* row, Context context, int32_t column,
     """The column that a row has of a field: of categories its own, if it has one."""
     cdef Py_ssize_t i
     for i in range(row.listed.n if group >= 0 else 0):
-        if context.groups[row.listed.columns[i]] == group:
+        if context.features.groups[row.listed.columns[i]] == group:
             return row.listed.columns[i]
     return column

@@ -218,7 +218,6 @@ cdef class Intake:
         self.labels = LabelIndex(labels)
         self.scaler = ColumnScaler((views & (STANDARD | ENCODED)) != 0, (views & LISTED) != 0)
         self.context = Context(self.features, self.scaler)
-        self.context.add_columns()
         self.context.n_columns = <int32_t> len(self.features.names)
         self.context.n_labels = self.labels.size
         self._version = 1
@@ -229,7 +228,7 @@ cdef class Intake:
         cdef Workspace workspace
         for workspace in (self.own, self.spare):
             total += workspace.n_bytes() if workspace is not None else 0
-        return total + self.scaler.n_bytes() + self.context.n_bytes()
+        return total + self.scaler.n_bytes()
 
     cdef int bound(self, names, labels, n_labels, n_at_once) except -1:
         """Set how many bytes names may take, and labels, and how many these may be.
@@ -302,7 +301,7 @@ cdef class Intake:
 
     cdef bint has_new_names(self) noexcept:
         """Whether what was read to be learned has features that `commit` is to make columns of."""
-        return len(self.features._new_names) > 0
+        return self.features._new_names is not None
 
     cdef int commit(self, RowBuffer row) except -1:
         """Make columns for the new features of what was read: all of them or, on an error, none."""
@@ -318,7 +317,6 @@ cdef class Intake:
             self.scaler.reserve(size + <int32_t> len(births))
             for birth in births:
                 self.scaler.add_columns(self.scaler.size + 1, birth)
-            self.context.add_columns()
         except BaseException:
             self.forget_columns(size)
             raise
@@ -329,7 +327,6 @@ cdef class Intake:
         """Forget the columns from `size` on, which no row had yet."""
         if size < len(self.features.names):
             self.features.truncate(size)
-            self.context.truncate(size)
             self.scaler.size = size
             self.context.n_columns = min(self.context.n_columns, size)
             self._version += 1
@@ -464,7 +461,6 @@ cdef class Intake:
         self._forget_read()
         self.features.truncate(0)
         self.scaler.forget()
-        self.context.truncate(0)
         self.context.n_columns = self.context.n_labels = 0
         return 0
 

@@ -21,7 +21,7 @@ cdef class LabelIndex:
     cdef int32_t _size_before   # what `undo` goes back to
     cdef int64_t _repeats_before
     cdef dict _waiting_before   # None: nothing has changed
-    cdef list _marked
+    cdef list _marked           # those that came again since `begin`; None: there are none
 
     cpdef object normalized(self, object label)
     cdef size_t n_bytes(self) noexcept nogil

@@ -61,6 +61,10 @@ def plain(scalar, str what):
     return scalar.item()
 
 
+# of a model whose labels do not wait; another one takes its place once one does
+cdef dict NONE_WAITING = {}
+
+
 @cython.final
 cdef class LabelIndex:
     """An append-only map from labels to the class numbers 0, 1, 2, ...
@@ -73,8 +77,7 @@ cdef class LabelIndex:
         self._ids = {}
         self.labels = []
         self._again = bytearray()
-        self._waiting = {}
-        self._marked = []
+        self._waiting = NONE_WAITING
         for label in labels or ():
             self.add(label, False)
         self.begin()
@@ -123,14 +126,13 @@ cdef class LabelIndex:
         """Begin a call that may fail: `undo` goes back to here."""
         self._size_before, self._repeats_before = self.size, self.n_repeats
         self._waiting_before = None
-        if self._marked:
-            self._marked.clear()
+        self._marked = None
         return 0
 
     cdef int undo(self) except -1:
         """Forget what came since `begin`, without asking labels for their hashes."""
         cdef int32_t number
-        for number in self._marked:
+        for number in self._marked or ():
             self._again[number] = 0
             self.n_once += 1
         self.truncate(self._size_before)
@@ -147,6 +149,7 @@ cdef class LabelIndex:
             self.n_repeats += 1
             if not self._again[number]:
                 if number < self._size_before:
+                    self._marked = self._marked or []
                     self._marked.append(number)
                 self._again[number] = 1
                 self.n_once -= 1
@@ -237,5 +240,5 @@ cdef class LabelIndex:
         self._again = bytearray(state["labels_came_again"].tobytes())
         self.n_once = self.size - sum(self._again)
         self.n_repeats = state["label_repeats"]
-        self._waiting = dict.fromkeys(state["waiting_labels"])
+        self._waiting = dict.fromkeys(state["waiting_labels"]) or NONE_WAITING
         self.begin()

@@ -50,7 +50,7 @@ cdef class ModelLock:
         free(self._predictors)
 
     cdef int _make_room(self) except -1:
-        cdef int capacity = 2 * self._capacity + 8
+        cdef int capacity = 2 * self._capacity + 1
         self._predictors = <unsigned long*> regrown(
             self._predictors, capacity * sizeof(unsigned long)
         )

@@ -21,7 +21,7 @@ from streamtree._core.stream.row cimport View
 cdef float absent(Context context, int32_t column) noexcept nogil:
     """What a column is in a row that does not list it."""
     return NAN if (
-        context.groups[column] < 0 and context.scaler.columns[column].is_listed
+        context.features.groups[column] < 0 and context.scaler.columns[column].is_listed
     ) else narrowed(context, column, 0.0)
 
 
@@ -57,8 +57,8 @@ cdef class RowTable:
             self.values = <float*> regrown(self.values, size * sizeof(float))
             self.written = <int32_t*> regrown(self.written, size * sizeof(int32_t))
             self.capacity = size
-        if self.context.n_groups >= self.n_kinds:
-            size = <int32_t> larger(self.n_kinds, 1 + self.context.n_groups)
+        if self.context.features.n_groups >= self.n_kinds:
+            size = <int32_t> larger(self.n_kinds, 1 + self.context.features.n_groups)
             self.kinds = <uint32_t*> regrown(self.kinds, size * sizeof(uint32_t))
             memset(&self.kinds[self.n_kinds], 0, (size - self.n_kinds) * sizeof(uint32_t))
             self.n_kinds = size
@@ -94,10 +94,10 @@ cdef class RowTable:
         """Write down the categories among some columns, or that they are not there."""
         cdef Py_ssize_t i
         cdef int32_t column, group
-        if self.context.n_groups == 0:
+        if self.context.features.n_groups == 0:
             return
         for i in range(n):
             column = columns[i]
-            group = self.context.groups[column]
+            group = self.context.features.groups[column]
             if group >= 0:
                 self.kinds[1 + group] = self.context.kind_of(column) if are_there else 0

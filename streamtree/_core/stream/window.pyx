@@ -203,7 +203,7 @@ cdef class Window:
         if self.n_groups:
             for i in range(<int32_t> row.listed.n):
                 column = row.listed.columns[i]
-                if self.context.groups[column] >= 0 and self.field_of[column] >= 0:
+                if self.context.features.groups[column] >= 0 and self.field_of[column] >= 0:
                     cells[self.field_of[column]].code = column
         if self._has_targets:
             self.targets[slot] = example.targets[0]
@@ -307,7 +307,7 @@ cdef class Window:
         """Whether a column of a row is to become a field."""
         cdef const ColumnScale* scale
         cdef int64_t age
-        if self.field_of[column] >= 0 or self.context.groups[column] >= 0:
+        if self.field_of[column] >= 0 or self.context.features.groups[column] >= 0:
             return False
         scale = &self.context.scaler.columns[column]
         age = self.context.scaler.rows - scale.birth
@@ -326,7 +326,7 @@ cdef class Window:
         One that a few rows in turn have looks the same at first, above all one of names without
         room. It may come and go where there is room for all rows.
         """
-        if self.context.features.codes[column].is_shared:
+        if self.context.features.are_shared[column]:
             return 2 * age >= self.capacity
         return age >= TRIAL or not costs_rows
 
@@ -450,16 +450,16 @@ cdef class Window:
             self.field_of, &self._column_capacity, size, sizeof(int32_t)
         )
         for column in range(first, size):
-            group = self.context.groups[column]
+            group = self.context.features.groups[column]
             if group >= 0:
                 self._add_category(column, group)
         # one that comes later has to come again: it may be one of those that come once each
         last_name = self._last_name(size) if first == 0 else -1
         for column in range(first, size):
-            if self.context.groups[column] < 0:
+            if self.context.features.groups[column] < 0:
                 field = -1
-                if self.n_fields < FEW_FIELDS and self.context.hashes[column] <= last_name:
-                    field = self._add_field(column, -1, self.context.hashes[column])
+                if self.n_fields < FEW_FIELDS and self.context.features.hashes[column] <= last_name:
+                    field = self._add_field(column, -1, self.context.features.hashes[column])
                 birth = self.context.scaler.columns[column].birth
                 for row in range(self.first(), self.size if field >= 0 else 0):
                     self.cells_of(self.slot_of(row))[field].number = (
@@ -480,7 +480,7 @@ cdef class Window:
             self._reserve_groups(group + 1)
             if self.n_fields < MANY_FIELDS:
                 self.field_of_group[group] = self._add_field(
-                    -1, group, self.context.ties[column]
+                    -1, group, self.context.features.ties[column]
                 )
         self.field_of[column] = self.field_of_group[group]
         return 0
@@ -497,8 +497,8 @@ cdef class Window:
                 break
             next_name = NO_NAME
             for column in range(size):
-                name = self.context.hashes[column]
-                if self.context.groups[column] < 0 and last_name < name < next_name:
+                name = self.context.features.hashes[column]
+                if self.context.features.groups[column] < 0 and last_name < name < next_name:
                     next_name = name
             if next_name == NO_NAME:
                 break
@@ -604,9 +604,10 @@ cdef class Window:
         """
         cdef int32_t column, capacity, first = self.n_fields
         cdef Py_ssize_t i
+        cdef const uint32_t* hashes = self.context.features.hashes
         cdef uint64_t* order = <uint64_t*> regrown(NULL, listed.n * sizeof(uint64_t))
         for i in range(listed.n):
-            order[i] = <uint64_t> self.context.hashes[listed.columns[i]] << 32 | <uint32_t> i
+            order[i] = <uint64_t> hashes[listed.columns[i]] << 32 | <uint32_t> i
         sort_words(order, listed.n)
         i = 0
         try:
@@ -628,7 +629,7 @@ cdef class Window:
 
     cdef bint _promote(self, int32_t column) except -1 nogil:
         """Make a field of a column whose values lie in lists, if there is room; returns whether."""
-        cdef int32_t field = self._add_field(column, -1, self.context.hashes[column])
+        cdef int32_t field = self._add_field(column, -1, self.context.features.hashes[column])
         if field < 0:
             return False
         self.field_of[column] = field
@@ -752,7 +753,7 @@ cdef class Window:
             self._put_field(columns[i], groups[i], names[i])
         self.n_columns = <int32_t> field_of.shape[0]
         for column in range(self.n_columns):
-            self._reserve_groups(max(self.context.groups[column] + 1, self.n_groups))
+            self._reserve_groups(max(self.context.features.groups[column] + 1, self.n_groups))
         for i in range(columns.shape[0]):
             if groups[i] >= 0:
                 self._reserve_groups(max(groups[i] + 1, self.n_groups))
@@ -792,8 +793,8 @@ cdef class Window:
         for column in range(field_of.shape[0]):
             if field_of[column] >= 0:
                 names[field_of[column]] = (
-                    self.context.hashes[column] if groups[field_of[column]] < 0
-                    else self.context.ties[column]
+                    self.context.features.hashes[column] if groups[field_of[column]] < 0
+                    else self.context.features.ties[column]
                 )
         return names
 

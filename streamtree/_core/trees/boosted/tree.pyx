@@ -55,7 +55,7 @@ cdef class BoostedTrees(Tree):
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
         cdef double* shares = out.shares if out.shares != NULL else scratch.shares
         if self.stages.n_outputs:
-            self.stages.score(row, self.context.groups, shares)
+            self.stages.score(row, self.context.features.groups, shares)
         if self.has_numbers:
             if self.stages.n_outputs == 0:
                 shares[0] = self.mean
@@ -170,7 +170,7 @@ cdef class BoostedTrees(Tree):
         for node in roots:
             while self.stages.nodes[node].column >= 0:
                 column = self.stages.nodes[node].column
-                child = self.stages.step_of(node, row, self.context.groups)
+                child = self.stages.step_of(node, row, self.context.features.groups)
                 moves[column] = moves.get(column, 0.0) + means[child] - means[node]
                 node = child
         columns, parts = np.array(list(moves), dtype=np.int32), np.array(list(moves.values()))

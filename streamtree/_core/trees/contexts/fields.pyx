@@ -184,8 +184,8 @@ cdef class ContextFields:
         cdef int32_t column, place
         memset(counts, 0, sizeof(counts))
         for column in range(self.context.n_columns):
-            if self.context.groups[column] >= 0:
-                place = self.context.groups[column] % PLACES
+            if self.context.features.groups[column] >= 0:
+                place = self.context.features.groups[column] % PLACES
                 counts[place] += 1
                 if counts[place] > MANY_NAMES:
                     return True

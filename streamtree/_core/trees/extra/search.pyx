@@ -298,7 +298,7 @@ cdef class ExtraSearch:
         cdef uint64_t key, least = 0
         for i in range(first, first + self.window.list_length(slot)):
             column = self.window.list_columns[i & mask]
-            key = splitmix64(word ^ self.window.context.hashes[column])
+            key = splitmix64(word ^ self.window.context.features.hashes[column])
             if found < 0 or key < least:
                 found, least = column, key
         return found

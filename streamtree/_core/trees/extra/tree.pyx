@@ -107,13 +107,13 @@ cdef class ExtraTree(Tree):
     # ------------------------------------------------------------------------- one example
 
     cdef int32_t leaf(self, const Row* row, Scratch* scratch) noexcept nogil:
-        return self.nodes.descend(ROOT, row, self.context.groups)
+        return self.nodes.descend(ROOT, row, self.context.features.groups)
 
     cdef int32_t _leaf_of(self, const Row* row, Scratch* scratch) noexcept nogil:
         """As `leaf`, remembered until the tree learns."""
         if not remembers(scratch, <const void*> self, row):
             remember(scratch, <const void*> self, row)
-            scratch.memo_node = self.nodes.descend(ROOT, row, self.context.groups)
+            scratch.memo_node = self.nodes.descend(ROOT, row, self.context.features.groups)
         return scratch.memo_node
 
     cdef void predict(self, const Row* row, Scratch* scratch, Prediction* out) noexcept nogil:
@@ -125,7 +125,7 @@ cdef class ExtraTree(Tree):
 
     cdef void predict_below(self, int32_t node, const Row* row, Scratch* scratch,
                             Prediction* out) noexcept nogil:
-        node = self.nodes.descend(node, row, self.context.groups)
+        node = self.nodes.descend(node, row, self.context.features.groups)
         self._answer(node, scratch, NULL, out)
 
     cdef void _answer(self, int32_t node, Scratch* scratch, double* slopes,
@@ -329,7 +329,7 @@ cdef class ExtraTree(Tree):
         if not 0 <= node < self.nodes.size or self.nodes.nodes[node].salt == 0:
             raise IndexError("no such set")
         cdef const ExtraNode* here = &self.nodes.nodes[node]
-        cdef const int32_t* groups = self.context.groups
+        cdef const int32_t* groups = self.context.features.groups
         cdef int32_t column
         found = [
             column for column in range(self.context.n_columns)
@@ -358,7 +358,7 @@ cdef class ExtraTree(Tree):
         cdef const ExtraNode* here = &self.nodes.nodes[ROOT]
         nodes = []
         while here.left >= 0:
-            side = goes_right(here, row, self.context.groups)
+            side = goes_right(here, row, self.context.features.groups)
             nodes.append((node, side - 0.5 if here.salt else (
                 <double> row.table[here.column] - here.bound.threshold
             )))
@@ -377,7 +377,7 @@ cdef class ExtraTree(Tree):
 
     cdef list sample(self, const Row* row, Scratch* scratch, Py_ssize_t least):
         """Of the lowest node on the way of the row that has enough of them."""
-        cdef int32_t node = self.nodes.descend(ROOT, row, self.context.groups)
+        cdef int32_t node = self.nodes.descend(ROOT, row, self.context.features.groups)
         found = self._kept_below(node)
         while len(found) < least and self.nodes.nodes[node].parent >= 0:
             node = self.nodes.nodes[node].parent

@@ -327,7 +327,7 @@ cdef class LabelTree(LabelGroups):
         self.labels.reserve_sums(max(self.context.n_labels, label + 1))
         for i in range(parts.n):
             norm += parts.row.values[i] * parts.row.values[i]
-        self.labels.count(label, parts, self.context.hashes, weight)
+        self.labels.count(label, parts, self.context.features.hashes, weight)
         self.rows += 1.0
         self.mean_norm += (norm - self.mean_norm) / self.rows
         return 0

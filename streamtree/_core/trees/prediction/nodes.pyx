@@ -169,7 +169,7 @@ cdef class PredictionNodes(Tree):
                 return MISSING
             return 0 if value <= fields.threshold else 1
         for i in range(row.n):
-            if self.context.groups[row.columns[i]] == fields.column:
+            if self.context.features.groups[row.columns[i]] == fields.column:
                 return row.columns[i]
         return MISSING
 
@@ -219,7 +219,7 @@ cdef class PredictionNodes(Tree):
             if column == MISSING:
                 # any column of the feature stands for it
                 column = 0
-                while self.context.groups[column] != group:
+                while self.context.features.groups[column] != group:
                     column += 1
         return [column], [1.0]
 
@@ -416,8 +416,9 @@ cdef class PredictionNodes(Tree):
         cdef int32_t node, i, width = <int32_t> counts.shape[1], n_groups = 0
         cdef Node* fields
         cdef Node made
+        cdef const int32_t* groups = self.context.features.groups
         for i in range(self.context.n_columns):
-            n_groups = max(n_groups, self.context.groups[i] + 1)
+            n_groups = max(n_groups, groups[i] + 1)
         if self.loss != SQUARED and width:
             self.admit(width - 1)
         for node in range(nodes.shape[0]):
@@ -427,7 +428,7 @@ cdef class PredictionNodes(Tree):
             if node > 0:
                 fields, i = &self.nodes[parents[node]], nodes[node].key
                 if fields.predicate == NOMINAL and i != MISSING:
-                    require(self.context.groups[i] == fields.column, "a branch of a category")
+                    require(groups[i] == fields.column, "a branch of a category")
                 self.add_node(parents[node], i)
             fields = &self.nodes[node]
             made = fields[0]

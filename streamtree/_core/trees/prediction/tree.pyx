@@ -370,8 +370,8 @@ cdef class PredictionTree(PredictionNodes):
             return False
         memset(&search, 0, sizeof(PredicateSearch))
         search.leaf = leaf
-        search.groups = self.context.groups
-        search.ties = self.context.ties
+        search.groups = self.context.features.groups
+        search.ties = self.context.features.ties
         search.loss = self.loss
         search.is_linf = self.is_linf
         search.is_two_class = self.loss != SQUARED and self.n_labels <= 2
