@@ -51,6 +51,11 @@ __all__ = [
 DEFAULT_BYTES = 200_000_000
 LEAST_BYTES = 2**18
 
+# one for all models: what is empty makes a new frozenset each time, a frozenset does not
+NO_NAMES: frozenset[Any] = frozenset()
+# of parameters that can be compared and that nobody changes in place
+SCALARS = (bool, int, float, str, type(None))
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
@@ -88,7 +93,14 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
 
     def _new_core(self) -> Any:
         """An untrained core with the present parameters."""
-        return self._core_maker(self._tree_maker())()
+        return self._core_maker(self._shared_tree_maker())()
+
+    def _shared_tree_maker(self) -> Callable[[], Any]:
+        """The same tree maker for all models with the same parameters, for they may be many."""
+        values = [self.__dict__.get(name) for name in parameter_names(type(self)) or ()]
+        if is_public(type(self)) and all(type(value) in SCALARS for value in values):
+            return tree_maker(type(self), *values)
+        return self._tree_maker()
 
     def _core_settings(self) -> dict[str, Any]:
         """What any core is to know besides its tree."""
@@ -123,7 +135,7 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
 
     @property
     def _nominal(self) -> frozenset[Any]:
-        return frozenset(getattr(self, "nominal_attributes", None) or ())
+        return frozenset(getattr(self, "nominal_attributes", None) or NO_NAMES)
 
     def _batch(self, X: Any, *, is_asked: bool = False) -> Batch:
         """Rows to learn, or to predict."""
@@ -204,7 +216,7 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
 
     def _cloner(self) -> Callable[[], Self]:
         """What makes clones, all with the parameters of now, which are looked at once only."""
-        kind, make_core = type(self), self._core_maker(self._tree_maker())
+        kind, make_core = type(self), self._core_maker(self._shared_tree_maker())
         # sets and estimators among them are to be nobody else's
         parameters = {
             name: copy.deepcopy(self.__dict__[name]) for name in parameter_names(kind) or ()
@@ -1112,6 +1124,14 @@ def parameter_names(estimator: type[StreamModel]) -> tuple[str, ...] | None:
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
         return None
     return tuple(p.name for p in parameters)
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def tree_maker(estimator: type[StreamModel], *parameters: Any) -> Callable[[], Any]:
+    """What makes the trees of an estimator with these parameters."""
+    model = estimator.__new__(estimator)
+    model.__dict__.update(zip(parameter_names(estimator) or (), parameters, strict=True))
+    return model._tree_maker()
 
 
 @functools.cache
