@@ -175,9 +175,8 @@ class StreamModel(Holder, base.Estimator):  # type: ignore[misc]  # compiled, of
         for name in self._packed:
             if name in snapshot:
                 snapshot[name] = pickle.loads(snapshot[name])
-        for name, value in state.items():
-            # pickle sees whether two equal strings are one
-            self.__dict__[sys.intern(name)] = interned(value)
+        # pickle sees whether two equal strings are one
+        self.__dict__.update({sys.intern(name): interned(value) for name, value in state.items()})
         core = self._new_core()
         core.restore(snapshot)
         self._core = core

@@ -20,6 +20,7 @@ import re
 import reprlib
 import secrets
 import stat
+import sys
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
@@ -149,8 +150,11 @@ def encoded(value: Any, what: str, depth: int = 0) -> Any:
 
 def decoded(value: Any, depth: int = 0) -> Any:
     """What `encoded` was given."""
-    if value is None or type(value) in (bool, str):
+    if value is None or type(value) is bool:
         return value
+    if type(value) is str:
+        # many models may have the same names and labels
+        return sys.intern(value)
     if type(value) is not dict or len(value) != 1:
         raise ModelFileError("a value has no type")
     ((tag, inside),) = value.items()

@@ -207,8 +207,8 @@ def _restored(header: dict[str, Any], *, is_trusted: bool = False) -> StreamMode
         if _n_first_nodes(header["parameters"]) > _n_nodes(state):
             raise ModelFileError("its parameters ask for more nodes than it has")
     model = estimator.__new__(estimator)
-    for name, value in {**_defaults(estimator), **header["parameters"]}.items():
-        model.__dict__[sys.intern(name)] = _made(value)
+    parameters = {**_defaults(estimator), **header["parameters"]}
+    model.__dict__.update({sys.intern(name): _made(value) for name, value in parameters.items()})
     core = model._new_core()
     if not is_trusted:
         core.check_state(state)

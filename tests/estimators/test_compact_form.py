@@ -52,6 +52,17 @@ def test_names_of_all_kinds_come_back():
     assert answers(again, rows) == answers(model, rows)
 
 
+def test_models_that_are_read_back_share_names_and_labels():
+    model = ModelTreeClassifier()
+    for i in range(10):
+        model.learn_one({f"name {i % 3}": 1.0, f"text {i % 3}": "value"}, f"label {i % 3}")
+    one, other = (from_bytes(to_bytes(model)) for _ in range(2))
+    names, labels = one._core.features.names, one.labels
+    assert [name for name in names if type(name) is str] == ["name 0", "name 1", "name 2"]
+    for mine, its in zip(names + labels, other._core.features.names + other.labels, strict=True):
+        assert mine is its or type(mine) is not str
+
+
 @pytest.mark.parametrize("estimator", [ModelTreeClassifier, SoftTreeClassifier])
 def test_a_hundred_rows_of_ten_numbers_take_a_few_kilobytes(estimator):
     X, y = blobs(100, 2, features=10, spread=1.0)

@@ -14,6 +14,11 @@ cdef Link _blank
 LINKS = np.asarray(<Link[:1]> &_blank).dtype
 
 
+cdef inline int32_t room_for(int32_t size) noexcept nogil:
+    """Links that there is room for; a root alone has no spare ones."""
+    return <int32_t> spacious(size) if size > 1 else 1
+
+
 @cython.final
 cdef class TreeLinks:
     """Nodes 0 … size - 1; node 0 is the root and stays it.
@@ -30,7 +35,7 @@ cdef class TreeLinks:
     cdef int reserve(self, int32_t capacity) except -1 nogil:
         if capacity <= self.capacity:
             return 0
-        capacity = <int32_t> spacious(capacity)
+        capacity = room_for(capacity)
         self.links = <Link*> counted(self.links, capacity * sizeof(Link))
         self.capacity = capacity
         return 0
@@ -101,8 +106,8 @@ cdef class TreeLinks:
     cdef void cut(self, int32_t size) noexcept nogil:
         """Keep so many nodes; those behind are in no tree."""
         self.size = size
-        if spacious(size) < self.capacity:
-            self.capacity = <int32_t> spacious(size)
+        if room_for(size) < self.capacity:
+            self.capacity = room_for(size)
             self.links = <Link*> shrunk(self.links, self.capacity * sizeof(Link))
 
     cdef int32_t next_in_preorder(self, int32_t node, int32_t* depth) noexcept nogil:

@@ -37,6 +37,8 @@ cdef class Reading:
         self.lock.end_predicting()
 
 
+# nothing that it holds leads back to it
+@cython.no_gc
 @cython.final
 cdef class ModelLock:
     """A lock for one learner or many predictions, fair to both.
