@@ -7,14 +7,15 @@ cdef inline bint is_plain(object label) noexcept:
 
 
 cdef class LabelIndex:
-    cdef dict _ids
+    cdef dict _ids              # None while labels are few
     cdef readonly list labels
     cdef readonly int32_t size
     cdef int64_t most           # bytes that labels may take
     cdef int64_t most_labels
     cdef int64_t most_at_once   # labels that are let in when they come first, see `has_to_wait`
     cdef int64_t _bytes
-    cdef bytearray _again       # by label: whether it came more than once
+    cdef char* _again           # by label: whether it came more than once
+    cdef int64_t _capacity
     cdef int32_t n_once         # labels that came once only
     cdef int64_t n_repeats      # rows whose label was there before
     cdef dict _waiting          # labels that came once and are not let in yet, the oldest first

@@ -3,7 +3,9 @@
 cimport cython
 from cpython.list cimport PyList_GET_ITEM
 from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free
 
+from streamtree._core.store.memory cimport larger, regrown
 from streamtree._core.stream.features cimport UNBOUNDED, PyObject, object_bytes, warn
 
 import reprlib
@@ -21,7 +23,7 @@ cdef enum:
     ONCE_PARTS = 2
     ONCE_PARTS_WITH_ROOM = 10
     LEAST_WITH_ROOM = 32
-    FEW = 4                 # labels that are known by their objects, which are not hashed
+    FEW = 4                 # labels that are looked through, those read last by their objects
 
 cpdef enum:
     MOST_WAITING = 256      # labels that are remembered until they come again
@@ -61,6 +63,13 @@ def plain(scalar, str what):
     return scalar.item()
 
 
+cdef bint are_one(object known, object label) except -1:
+    """Whether two labels are one class, as a dict would have it."""
+    if is_plain(known) and is_plain(label):
+        return known == label
+    return hash(known) == hash(label) and known == label
+
+
 # of a model whose labels do not wait; another one takes its place once one does
 cdef dict NONE_WAITING = {}
 
@@ -74,13 +83,14 @@ cdef class LabelIndex:
 
     def __cinit__(self, list labels=None):
         self.most = self.most_labels = self.most_at_once = UNBOUNDED
-        self._ids = {}
         self.labels = []
-        self._again = bytearray()
         self._waiting = NONE_WAITING
         for label in labels or ():
             self.add(label, False)
         self.begin()
+
+    def __dealloc__(self):
+        free(self._again)
 
     def __len__(self):
         return self.size
@@ -119,6 +129,11 @@ cdef class LabelIndex:
         for number in range(min(self.size, <int32_t> FEW)):
             if PyList_GET_ITEM(self.labels, number) == <PyObject*> label:
                 return number
+        if self._ids is None:
+            for number in range(self.size):
+                if are_one(self.labels[number], label):
+                    return number
+            return -1
         found = self._ids.get(label)
         return -1 if found is None else <int32_t> found
 
@@ -210,10 +225,16 @@ cdef class LabelIndex:
             if self._waiting_before is None:
                 self._waiting_before, self._waiting = self._waiting, self._waiting.copy()
             del self._waiting[label]
-        # the step that may raise comes first
-        self._ids[label] = number
+        # what may raise comes first
+        if number >= self._capacity:
+            self._again = <char*> regrown(self._again, larger(self._capacity, number + 1))
+            self._capacity = larger(self._capacity, number + 1)
+        if number == FEW:
+            self._ids = {known: i for i, known in enumerate(self.labels)}
+        if number >= FEW:
+            self._ids[label] = number
         self.labels.append(label)
-        self._again.append(came_before)
+        self._again[number] = came_before
         self.size += 1
         self.n_once += not came_before
         self._bytes += size
@@ -223,22 +244,28 @@ cdef class LabelIndex:
         """Forget the labels from `size` on, without asking them for their hashes."""
         while self.size > size:
             self._bytes -= LABEL_BYTES + object_bytes(self.labels.pop())
-            self._ids.popitem()
             self.size -= 1
-            self.n_once -= not self._again.pop()
+            self.n_once -= not self._again[self.size]
+            if self.size >= FEW:
+                self._ids.popitem()
+        if self.size <= FEW:
+            self._ids = None
         return 0
 
     def state(self):
         """The labels, which of them came again, in how many rows any did, and those that wait."""
         return {
-            "labels": list(self.labels), "labels_came_again": np.array(self._again),
+            "labels": list(self.labels),
+            "labels_came_again": np.array(bytearray(self._again[:self.size])),
             "label_repeats": self.n_repeats, "waiting_labels": list(self._waiting),
         }
 
     def take_state(self, state):
         """Take over what `state` gave, for the same labels."""
-        self._again = bytearray(state["labels_came_again"].tobytes())
-        self.n_once = self.size - sum(self._again)
+        cdef int32_t number
+        for number, came_again in enumerate(state["labels_came_again"].tolist()):
+            self._again[number] = came_again
+            self.n_once -= came_again
         self.n_repeats = state["label_repeats"]
         self._waiting = dict.fromkeys(state["waiting_labels"]) or NONE_WAITING
         self.begin()
