@@ -19,8 +19,7 @@ cdef struct ModelState:
     int32_t n_users             # of a common model: leaves that have it
     # the rest is that of the common model, where there is one
     NaiveBayes* bayes           # as long as it is of use
-    Table places                # class -> place
-    int32_t* classes            # place -> class
+    int32_t* classes            # by place
     int32_t n_classes
     int32_t classes_capacity
     # classes that came when all places were taken: they share the last one

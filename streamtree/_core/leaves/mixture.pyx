@@ -34,8 +34,7 @@ from streamtree._core.store.budget cimport (
 )
 from streamtree._core.store.state cimport export_floats
 from streamtree._core.store.tables cimport (
-    MAP_UNIVERSE, TableExport, import_table, map_bytes, map_find, map_put, table_bytes, table_find,
-    table_free, table_insert,
+    MAP_UNIVERSE, TableExport, import_table, table_bytes, table_find, table_free, table_insert,
 )
 from streamtree._core.stream.row cimport (
     ENCODED, Example, Prediction, Row, Scratch, bounded_weight, places_for, remember, remembers,
@@ -289,7 +288,7 @@ cdef class MixtureLeaves(LeafModels):
         cdef const ModelState* state = self.states[node]
         cdef const ModelState* top = top_of(state)
         cdef ExpertOutputs* outputs = self.outputs(node, row, scratch)
-        cdef int32_t place = map_find(&top.places, out.output)
+        cdef int32_t place = place_in(top, out.output)
         if place < 0 and table_find(&top.rest, out.output) >= 0:
             place = outputs.n_classes - 1
         if place < 0:
@@ -340,7 +339,7 @@ cdef class MixtureLeaves(LeafModels):
 
         Records of more classes take more memory than the model may have: then it is -1, too.
         """
-        cdef int32_t place = map_find(&top.places, label)
+        cdef int32_t place = place_in(top, label)
         if place >= 0:
             return place
         if top.n_classes >= self.max_classes:
@@ -354,7 +353,6 @@ cdef class MixtureLeaves(LeafModels):
         top.classes = <int32_t*> counted_room(
             top.classes, &top.classes_capacity, top.n_classes + 1, sizeof(int32_t)
         )
-        map_put(&top.places, label, top.n_classes)
         top.classes[top.n_classes] = label
         top.n_classes += 1
         return top.n_classes - 1
@@ -419,7 +417,7 @@ cdef class MixtureLeaves(LeafModels):
         """Count a class that shares the last place with others, or is alone there so far."""
         cdef int32_t slot
         cdef int32_t label = example.label
-        if top.rest_class < 0 and map_find(&top.places, label) >= 0:
+        if top.rest_class < 0 and place_in(top, label) >= 0:
             # alone: nothing to be told apart, but what it weighs will be asked for
             top.rest_weight += example.weight
             return 0
@@ -584,10 +582,20 @@ cdef void release(ModelState* state) noexcept nogil:
             free_state(top)
 
 
+cdef int32_t place_in(const ModelState* top, int32_t label) noexcept nogil:
+    """The place of a class, or -1; as a rule its own number, else few are to be looked at."""
+    cdef int32_t place
+    if 0 <= label < top.n_classes and top.classes[label] == label:
+        return label
+    for place in range(top.n_classes):
+        if top.classes[place] == label:
+            return place
+    return -1
+
+
 cdef void free_state(ModelState* state) noexcept nogil:
     free_model(&state.model)
     free_bayes(state.bayes)
-    table_free(&state.places)
     table_free(&state.rest)
     give_back(state.classes)
     give_back(state)
@@ -595,8 +603,7 @@ cdef void free_state(ModelState* state) noexcept nogil:
 
 cdef size_t state_bytes(const ModelState* state) noexcept nogil:
     cdef size_t total = sizeof(ModelState) + model_bytes(&state.model)
-    total += map_bytes(&state.places) + table_bytes(&state.rest, 1)
-    total += state.classes_capacity * sizeof(int32_t)
+    total += table_bytes(&state.rest, 1) + state.classes_capacity * sizeof(int32_t)
     if state.bayes != NULL:
         total += sizeof(NaiveBayes) + model_bytes(&state.bayes.counts)
     return total
@@ -671,7 +678,6 @@ cdef int import_state(ModelState* state, dict saved, int32_t n_columns) except -
         state.classes = <int32_t*> counted(NULL, state.classes_capacity * sizeof(int32_t))
     for k in range(n):
         state.classes[k] = saved["classes"][k]
-        map_put(&state.places, state.classes[k], k)
     state.n_classes = n
     rest = saved["rest"]
     import_table(
