@@ -97,7 +97,7 @@ def timed_often(make, n=2000):
     return timed(lambda: kept.extend([make() for _ in range(n)]), 5) / n
 
 
-def resident_of_each(make, n=1000):
+def resident_of_each(make, n=4000):
     """Bytes that one of many models takes of the memory of this process."""
     kept = [make() for _ in range(n)]
     before = resident()
