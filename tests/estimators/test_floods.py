@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from support.estimators import ESTIMATORS
 
-from streamtree import ForestClassifier, SoftTreeRegressor
+from streamtree import ForestClassifier, LOMTreeClassifier, SoftTreeRegressor
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* ha(s|ve) (had|come)")
 BOUNDED = [kind for kind in ESTIMATORS if "max_bytes" in kind()._get_params()]
@@ -53,6 +53,29 @@ def test_floods_stay_within_max_bytes_and_leave_most_of_the_accuracy(estimator):
     score, largest = hits_and_size(estimator, floods=True)
     assert largest <= 1.1 * MAX_BYTES
     assert score > calm - 0.1
+
+
+@pytest.mark.parametrize(("params", "columns", "first_labels", "labels", "rows"), [
+    ({"max_bytes": 2**18}, (90, 5), 10, 250, 750),
+    ({"max_bytes": MAX_BYTES, "leaf_model": "majority", "delta": 0.9}, (10, 5), 100, 200, ROWS),
+])
+def test_labels_that_come_late_find_room_within_max_bytes(
+    params, columns, first_labels, labels, rows
+):
+    rng = np.random.default_rng(0)
+    n_numbers, n_words = columns
+    means = rng.normal(size=(labels, n_numbers))
+    model = LOMTreeClassifier(grace_period=1, **params)
+    for i in range(rows):
+        y = int(rng.integers(labels if 3 * i > rows else first_labels))
+        x = {f"number {j}": number for j, number in enumerate(rng.normal(means[y]).tolist())}
+        x |= {f"word {word}": 1 for word in rng.integers(20_000, size=n_words).tolist()}
+        # or it is refused
+        with suppress(ValueError):
+            model.learn_one(x, y)
+        if i % 25 == 24:
+            copied = pickle.loads(pickle.dumps(model))
+            assert sys.getsizeof(copied) <= params["max_bytes"]
 
 
 def test_names_that_share_columns_are_the_same_in_frames_and_dicts():

@@ -57,7 +57,9 @@ def check_lom_tree(state, n_columns, n_outputs, widths):
     require(len(nodes) == len(left), "the number of nodes")
     check_tables(state["models"], len(nodes), n_columns, widths["models"])
     check_tables(state["classes"], len(nodes), n_outputs, widths["classes"])
-    check_tables(state["passages"], n_outputs, len(nodes), widths["passages"])
+    n_known = len(state["passages"]["capacities"])
+    require(n_known <= n_outputs, "the labels of passages")
+    check_tables(state["passages"], n_known, len(nodes), widths["passages"])
     check_counts(state["n_splits"], state["n_swaps"])
     require(2 * state["n_splits"] + 1 == len(nodes), "the number of splits")
     check_finite(

@@ -15,13 +15,14 @@ from streamtree._core.kernels.significance cimport chi_squared_quantile, log_rat
 from streamtree._core.leaves.explanation cimport Explanation, columns_of, pushing, weighted
 from streamtree._core.store.links cimport ROOT, Link, TreeLinks
 from streamtree._core.store.memory cimport prefetch
-from streamtree._core.store.budget cimport counted_lines, give_back, may_grow
+from streamtree._core.store.budget cimport (
+    bytes_allowed, counted_lines, give_back, has_room, may_grow, spacious,
+)
 from streamtree._core.store.state cimport export_records, import_records
 from streamtree._core.store.tables cimport (
-    Table, TableExport, import_table, table_bytes, table_find, table_free, table_insert, table_key,
-    table_prefetch, table_reserve, table_sorted_slots,
+    DENSE_FACTOR, Table, TableExport, import_table, table_bytes, table_find, table_free, table_key,
+    table_locate_all, table_prefetch, table_reserve, table_sorted_slots,
 )
-from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.inputs cimport add_absent, find_inputs
 from streamtree._core.stream.row cimport (
     PLAIN, STANDARD, Example, Prediction, Row, Scratch, View,
@@ -41,6 +42,8 @@ cdef enum:
     LOOKAHEAD = 2       # levels
     # of a class: its trail, a dozen passages, and a record in two leaves
     LABEL_BYTES = 1000
+    # models leave one part of so many of what the tree may take to these
+    PART_FOR_LABELS = 8
 
 # A split that sends less than this share to one side is refused: depth stays logarithmic.
 cdef double MIN_SIDE = 0.02
@@ -117,6 +120,7 @@ cdef class LomTree(Tree):
     cdef Trail* trails          # by class
     cdef void* trail_block
     cdef int32_t n_trails
+    cdef Passage unkept         # of a class whose passages have no room
     cdef readonly Py_ssize_t n_splits
     cdef readonly Py_ssize_t n_swaps
     cdef bint paper
@@ -164,22 +168,20 @@ cdef class LomTree(Tree):
             table_free(&self.trails[label].passages)
         give_back(self.trail_block)
 
-    cdef int bind(self, Context context) except -1:
-        Tree.bind(self, context)
-        # a tree that begins later than others knows their labels, as its copy does
-        return self._reserve_trails(context.n_labels)
-
     cdef int _reserve(self, int32_t n) except -1 nogil:
         self.nodes = <Node*> counted_lines(
             &self.node_block, self.nodes, &self.capacity, n, sizeof(Node)
         )
         return 0
 
-    cdef int _reserve_trails(self, int32_t n) except -1 nogil:
+    cdef bint _reserve_trails(self, int32_t n) except -1 nogil:
+        """Make room for so many classes; returns whether there is any."""
+        if n > self.n_trails and not has_room((spacious(n) - self.n_trails) * sizeof(Trail)):
+            return False
         self.trails = <Trail*> counted_lines(
             &self.trail_block, self.trails, &self.n_trails, n, sizeof(Trail)
         )
-        return 0
+        return True
 
     cdef void _clear(self, int32_t node, int32_t majority) noexcept nogil:
         """SetNode of the paper, at birth and when a node is recycled: nothing old survives."""
@@ -201,18 +203,24 @@ cdef class LomTree(Tree):
         inputs[0] = find_inputs(model, view, scratch)
         return limited(self.nodes[node].stats.bias + dot(model.records, inputs))
 
-    cdef ClassRecord* _class_record(self, Table* table, int32_t label) except NULL nogil:
+    cdef ClassRecord* _class_record(self, Table* table, int32_t label) except? NULL nogil:
+        """What a leaf knows of a class; NULL: there is no room for it."""
         cdef int32_t slot = table_find(table, label)
-        if slot < 0:
-            slot = table_insert(table, CLASS_WIDTH, label, self.context.n_labels)
+        if slot < 0 and table_locate_all(
+            table, CLASS_WIDTH, &label, 1, self.context.n_labels, DENSE_FACTOR, &slot
+        ):
+            return NULL
         return <ClassRecord*> &table.records[<size_t> slot * CLASS_WIDTH]
 
     cdef inline Passage* _passage(self, int32_t node, int32_t label) except NULL nogil:
-        """What a class has left at an inner node."""
+        """What a class has left at an inner node; without room nothing of it is kept."""
         cdef Table* table = &self.trails[label].passages
         cdef int32_t slot = table_find(table, node)
-        if slot < 0:
-            slot = table_insert(table, PASSAGE_WIDTH, node, self.tree.size)
+        if slot < 0 and table_locate_all(
+            table, PASSAGE_WIDTH, &node, 1, self.tree.size, DENSE_FACTOR, &slot
+        ):
+            self.unkept = Passage(0.0, 0.0)
+            return &self.unkept
         return <Passage*> &table.records[<size_t> slot * PASSAGE_WIDTH]
 
     cdef void expect(self, int32_t label) noexcept nogil:
@@ -245,8 +253,10 @@ cdef class LomTree(Tree):
         cdef double before
         cdef bint is_right
         cdef Trail* trail
-        if label >= self.n_trails:
-            self._reserve_trails(label + 1)
+        if label >= self.n_trails and not self._reserve_trails(label + 1):
+            if out != NULL:
+                self.predict(row, scratch, out)
+            return 0
         trail = &self.trails[label]
         self._set_rule()
         while True:
@@ -341,6 +351,8 @@ cdef class LomTree(Tree):
         cdef ClassRecord* record
         cdef double before
         record = self._class_record(&self.nodes[node].classes, example.label)
+        if record == NULL:
+            return True
         self._vote(stats, record, example.label, example.weight)
         if self.paper:
             if self._is_mixed(node) and self._split(node):
@@ -382,7 +394,8 @@ cdef class LomTree(Tree):
             target = random_sign(self.seed, node, example.label)
         slope = weight * loss_slope(self.loss, score, target)
         if slope != 0.0:
-            add_absent(model, MODEL_WIDTH, self.context.n_columns, view, &inputs)
+            if inputs.n_absent and has_room(bytes_allowed() // PART_FOR_LABELS):
+                add_absent(model, MODEL_WIDTH, self.context.n_columns, view, &inputs)
             if self.paper:
                 updated += sgd_step(&stats.bias, model.records, &inputs, slope, self.rule.rate)
             else:
@@ -471,18 +484,20 @@ cdef class LomTree(Tree):
 
     cdef bint _has_nodes(self, int32_t node) noexcept nogil:
         """Whether a leaf may split without taking the place of another."""
-        return self.n_splits < self.max_splits and may_grow(2 * self._node_bytes(node))
+        # a new one takes what this one does: its test learns of the columns that this one knows
+        cdef size_t size = sizeof(Node) + self._table_bytes(node)
+        return self.n_splits < self.max_splits and may_grow(2 * size)
 
-    cdef size_t _node_bytes(self, int32_t node) noexcept nogil:
-        """What a new node will take: its test learns of the columns that this one knows."""
+    cdef size_t _table_bytes(self, int32_t node) noexcept nogil:
         return (
-            sizeof(Node) + table_bytes(&self.nodes[node].model, MODEL_WIDTH)
+            table_bytes(&self.nodes[node].model, MODEL_WIDTH)
             + table_bytes(&self.nodes[node].classes, CLASS_WIDTH)
         )
 
     cdef bint _find_children(self, int32_t node, int32_t* left, int32_t* right) except -1 nogil:
         """Find two nodes for a leaf to have as children, new ones or such as are to be recycled;
         returns whether there are any."""
+        cdef size_t size, freed
         if self._has_nodes(node):
             self._reserve(self.tree.size + 2)
             self.tree.reserve(self.tree.size + 2)
@@ -492,7 +507,10 @@ cdef class LomTree(Tree):
         if left[0] < 0 or not self._is_swap_worth(node, left[0]):
             return False
         right[0] = self.tree.links[left[0]].parent
-        return True
+        # there are the votes of two leaves more, and the tables of these are gone
+        size = 2 * table_bytes(&self.nodes[node].classes, CLASS_WIDTH)
+        freed = self._table_bytes(left[0]) + self._table_bytes(right[0])
+        return size <= freed or has_room(size - freed)
 
     cdef int _attach(self, int32_t node, int32_t left, int32_t right) except -1 nogil:
         """Make these the children of a leaf, which cannot fail; nothing is in them."""
@@ -750,8 +768,8 @@ cdef class LomTree(Tree):
     cdef dict state(self):
         cdef int32_t label
         cdef TableExport passages = TableExport(PASSAGE_WIDTH)
-        self._reserve_trails(self.context.n_labels)
-        for label in range(self.context.n_labels):
+        # of so many there is the same room again, see `spacious`
+        for label in range(min(self.context.n_labels, self.n_trails)):
             passages.add(&self.trails[label].passages)
         return {
             **self.outline(),
@@ -773,8 +791,8 @@ cdef class LomTree(Tree):
                 &self.nodes[node].classes, CLASS_WIDTH, self.context.n_labels, state["classes"],
                 node,
             )
-        self._reserve_trails(self.context.n_labels)
-        for label in range(self.context.n_labels):
+        self._reserve_trails(<int32_t> len(state["passages"]["capacities"]))
+        for label in range(<int32_t> len(state["passages"]["capacities"])):
             import_table(
                 &self.trails[label].passages, PASSAGE_WIDTH, self.tree.size, state["passages"],
                 label,

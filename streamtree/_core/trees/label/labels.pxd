@@ -38,6 +38,7 @@ cdef class Labels:
     cdef int32_t n_sums
 
     cdef int reserve(self, int32_t n) except -1 nogil
+    cdef size_t bytes_for(self, int32_t n) noexcept nogil
     cdef int reserve_sums(self, int32_t n) except -1 nogil
     cdef void count(
         self, int32_t label, const Parts* parts, const uint32_t* hashes, double weight

@@ -5,7 +5,7 @@ from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memcpy, memset
 
 from streamtree._core.leaves.additive cimport MOST_CLASSES, Parts
-from streamtree._core.store.budget cimport counted_room, give_back
+from streamtree._core.store.budget cimport counted_room, give_back, spacious
 from streamtree._core.store.state cimport export_records, import_records
 
 import numpy as np
@@ -79,6 +79,15 @@ cdef class Labels:
         for label in range(before, self.n_records):
             self.records[label].group = -1
         return 0
+
+    cdef size_t bytes_for(self, int32_t n) noexcept nogil:
+        """How many bytes more records and sums of so many labels will take."""
+        cdef size_t size = 0
+        if n > self.n_records:
+            size += (spacious(n) - self.n_records) * sizeof(LabelRecord)
+        if n > self.n_sums:
+            size += (spacious(n) - self.n_sums) * SKETCH * sizeof(float)
+        return size
 
     cdef int reserve_sums(self, int32_t n) except -1 nogil:
         self.sums = <float*> counted_room(self.sums, &self.n_sums, n, SKETCH * sizeof(float))

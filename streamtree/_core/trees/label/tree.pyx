@@ -25,7 +25,7 @@ from streamtree._core.leaves.additive cimport (
 )
 from streamtree._core.leaves.explanation cimport Explanation, softmax_parts
 from streamtree._core.leaves.mixture cimport MixtureLeaves, ModelState
-from streamtree._core.leaves.postings cimport Postings
+from streamtree._core.leaves.postings cimport LabelCount, Postings
 from streamtree._core.leaves.softmax cimport (
     StepSize, forget_label, forget_least, label_shares, make_room, prefetch_parts, side_score,
     step_labels, step_side, take_difference, take_mixture, take_part,
@@ -214,7 +214,13 @@ cdef class LabelTree(LabelGroups):
 
     cdef int learn(self, const Row* row, const Example* example, Scratch* scratch,
                    Prediction* out) except -1 nogil:
-        self.labels.reserve(example.label + 1)
+        cdef int32_t n = example.label + 1
+        if self.has_groups and n > self.labels.n_records:
+            self._make_room(
+                self.labels.bytes_for(n)
+                + (spacious(n) - self.postings.n_labels) * sizeof(LabelCount)
+            )
+        self.labels.reserve(n)
         if not self.has_groups and not self.is_settled and example.label >= self.max_classes:
             self._begin_groups()
         if not self.has_groups:
@@ -324,10 +330,14 @@ cdef class LabelTree(LabelGroups):
         """Count a row in the mean norm of all and the mean of its label."""
         cdef double norm = 0.0
         cdef Py_ssize_t i
-        self.labels.reserve_sums(max(self.context.n_labels, label + 1))
         for i in range(parts.n):
             norm += parts.row.values[i] * parts.row.values[i]
-        self.labels.count(label, parts, self.context.features.hashes, weight)
+        if self.has_groups or has_room(self.labels.bytes_for(self.context.n_labels)):
+            self.labels.reserve_sums(self.context.n_labels)
+            self.labels.count(label, parts, self.context.features.hashes, weight)
+        elif self.labels.n_sums:
+            # groups, if they begin, do without the means of rows so far
+            self.labels.forget_groups()
         self.rows += 1.0
         self.mean_norm += (norm - self.mean_norm) / self.rows
         return 0
@@ -492,15 +502,19 @@ cdef class LabelTree(LabelGroups):
         self.n_swaps += 1
 
     cdef bint _finds_room(self, int32_t* node, size_t size) except -1 nogil:
-        """Whether a group may take so many bytes. Its number may be another one then.
-
-        Where groups are ahead those of the whole tree serve; else groups forget as much as it
-        takes.
-        """
-        cdef int32_t turns, in_vain = 0, label = self.nodes[node[0]].labels[0]
-        cdef size_t used
+        """Whether a group may take so many bytes. Its number may be another one then."""
+        cdef int32_t label = self.nodes[node[0]].labels[0]
         # others are to be given up
         self.nodes[node[0]].stats.used = self.rows
+        self._make_room(size)
+        node[0] = self.labels.records[label].group
+        return has_room(size)
+
+    cdef int _make_room(self, size_t size) except -1 nogil:
+        """Where groups are ahead what the whole tree has serves; else groups forget as much as it
+        takes."""
+        cdef int32_t turns, in_vain = 0
+        cdef size_t used
         if not has_room(size) and not self.is_settled and self.lead > 0.0:
             self._settle()
         while not has_room(size) and self._swap():
@@ -512,8 +526,7 @@ cdef class LabelTree(LabelGroups):
             self._forget()
             in_vain = in_vain + 1 if bytes_used() == used else 0
             turns -= 1
-        node[0] = self.labels.records[label].group
-        return has_room(size)
+        return 0
 
     cdef void _forget(self) noexcept nogil:
         """Give up a group that is no longer used; if none is found, let the next node, in turn,
@@ -640,7 +653,8 @@ cdef class LabelTree(LabelGroups):
         cdef bint by_means
         cdef size_t size = model_bytes(&group.model)
         # a test has one weight where the model has one for every label
-        size += size * 2 // record_width(group.model.stride) + 2 * sizeof(Node)
+        size += size * 2 // record_width(group.model.stride)
+        size += (spacious(self.links.size + 2) - self.capacity) * (sizeof(Node) + sizeof(Link))
         if n < 2:
             return node
         group.stats.used = self.rows
