@@ -97,6 +97,38 @@ def test_names_that_share_columns_are_the_same_in_frames_and_dicts():
     assert len(batch.snapshot()["features"]) < len(names)
 
 
+def rows_with_late_names(first_word, n=1800):
+    """Four numbers, a word that is new in every other row, and columns that begin late."""
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(n, 4)), columns=list("abcd"))
+    X["word"] = [f"word {i // 2}" if i >= first_word else None for i in range(n)]
+    # about the row after which few names lend memory
+    for i in (1022, 1023, 1024, 1025, 1400):
+        X[f"column {i}"] = np.where(np.arange(n) < i, np.nan, X["a"])
+    return X, (X["a"] * X["b"] > 0).to_numpy()
+
+
+@pytest.mark.parametrize(("first_word", "is_lent"), [(0, False), (1000, True), (1200, True)])
+def test_few_names_lend_memory_whatever_the_batches(first_word, is_lent):
+    X, y = rows_with_late_names(first_word)
+    n, max_bytes, ways = len(X), 2**19, []
+    for cuts in (n,), (500, 1024, n), (1023, 1025, n), range(1, n + 1):
+        model, first = ForestClassifier(n_trees=2, max_bytes=max_bytes), 0
+        for cut in cuts:
+            if cut == first + 1:
+                model.learn_one(X.iloc[first].dropna().to_dict(), y[first])
+            else:
+                model.learn_many(X[first:cut], y[first:cut])
+            first = cut
+            if cut in (1023, 1024):
+                has_more = model._core.tree.bytes > max_bytes // 8 * 5
+                assert has_more == (is_lent and cut == 1024)
+                model = pickle.loads(pickle.dumps(model))
+        ways.append(pickle.dumps(model))
+        assert sys.getsizeof(pickle.loads(ways[-1])) <= max_bytes
+    assert ways[1:] == ways[:1] * 3
+
+
 def test_randomised_trees_stay_within_their_part_while_the_window_grows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(6000, 6))

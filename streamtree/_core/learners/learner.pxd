@@ -61,6 +61,7 @@ cdef class Learner:
     cdef object _bytes_for_labels(self)
     cdef int _set_bound(self) except -1
     cdef int _bound_trees(self) except -1
+    cdef bint _count(self, Workspace workspace, bint zeros_implied) except -1 nogil
     cdef int _begin_challenge(self) except -1
     cdef int _make_challenger(self, object bytes) except -1
     cdef bint _is_followed(self) noexcept nogil

@@ -16,6 +16,7 @@ from streamtree._core.store.budget cimport (
 )
 from streamtree._core.store.memory cimport regrown
 from streamtree._core.stream.crew cimport Crew, Post, add
+from streamtree._core.stream.features cimport SETTLED_ROWS
 from streamtree._core.stream.intake cimport DictRows, Intake, Workspace
 from streamtree._core.stream.keptrows cimport KeptRows
 from streamtree._core.stream.row cimport LISTED, Example, Prediction
@@ -201,23 +202,37 @@ cdef class Learner:
     cdef object _tree_bytes(self):
         """What the tree may take; None: there is no bound."""
         cdef object most = self._max_bytes
-        return None if most is None else most - most // NAMES_PART - self._bytes_for_labels()
+        if most is None:
+            return None
+        return most - self.intake.features.most - self._bytes_for_labels()
 
     cdef object _bytes_for_labels(self):
         """What labels may take, where there is a bound."""
         return self._max_bytes // LABELS_PART if self.has_labels else 0
 
     cdef int _set_bound(self) except -1:
-        cdef object most = self._max_bytes, left = self._tree_bytes()
-        self._bound_trees()
+        cdef object most = self._max_bytes, names, labels, left
         if most is None:
-            return self.intake.bound(None, None, None, None)
-        # in the tree, labels may take half
-        self.intake.bound(
-            most // NAMES_PART, self._bytes_for_labels(),
-            left // 2 // max(self.tree.label_bytes, 1), self.tree.labels_at_once(left),
+            self.intake.bound_names(None)
+            self.intake.bound_labels(None, None, None)
+            return self._bound_trees()
+        names, labels = most // NAMES_PART, self._bytes_for_labels()
+        self.intake.bound_names(names)
+        self._bound_trees()
+        # in the tree, labels may take half; how many there may be does not depend on what is lent
+        left = most - names - labels
+        return self.intake.bound_labels(
+            labels, left // 2 // max(self.tree.label_bytes, 1), self.tree.labels_at_once(left)
         )
-        return 0
+
+    cdef bint _count(self, Workspace workspace, bint zeros_implied) except -1 nogil:
+        """Let a row into the scales; returns whether its views are others now."""
+        cdef bint changes = self.intake.count(workspace, zeros_implied)
+        if self.intake.scaler.rows == SETTLED_ROWS:
+            self.tree.catch_up()
+            with gil:
+                self._set_bound()
+        return changes
 
     cdef int _bound_trees(self) except -1:
         cdef object left = self._tree_bytes()
@@ -307,7 +322,7 @@ cdef class Learner:
             is_there = True
         elif not is_there:
             workspace.raw.swap(workspace.incoming)
-        changes = self.intake.count(workspace, zeros_implied)
+        changes = self._count(workspace, zeros_implied)
         if asks and (changes or is_new):
             self.foretell_before(workspace, example, &said)
             asks = False
@@ -447,7 +462,7 @@ cdef class Learner:
             is_there = True
         elif not is_there:
             workspace.raw.swap(workspace.incoming)
-        if self.intake.count(workspace, zeros_implied):
+        if self._count(workspace, zeros_implied):
             is_there = False
         self.intake.make_counted(workspace, is_there)
         self.tree.let_wait()
@@ -657,6 +672,7 @@ cdef class Learner:
     cdef int forget(self) except -1:
         """Be as before any row, with a new tree."""
         self.intake.forget()
+        self._set_bound()
         return self.replace_tree(self._new_tree())
 
     cdef Tree _new_tree(self):
@@ -710,7 +726,7 @@ cdef class Learner:
             example = examples.of(i)
             self.intake.take(source, i, True, own)
             own.raw.swap(own.incoming)
-            self.intake.count(own, source.is_sparse)
+            self._count(own, source.is_sparse)
             self.intake.make_counted(own, False)
             self.intake.context.n_labels = max(self.intake.context.n_labels, example.label + 1)
         for i in range(source.n_rows):

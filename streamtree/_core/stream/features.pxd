@@ -9,6 +9,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     UNBOUNDED = 0x7FFFFFFFFFFFFFFF      # more bytes than there are
+    SETTLED_ROWS = 1024     # rows after which names that are few lend memory to the tree
 
 
 cpdef int warn(str message) except -1
@@ -73,6 +74,7 @@ cdef class FeatureIndex:
     cdef int refuse_category(self, object name) except -1
     cdef int32_t add(self, object name) except -1
     cdef int _reserve(self, Py_ssize_t size) except -1
+    cdef int lend(self, Py_ssize_t n) except -1
     cdef bint admits(self, object name) except -1
     cdef object _shared_name(self, object name)
     cdef object place_for(self, object name)

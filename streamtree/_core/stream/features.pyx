@@ -137,6 +137,10 @@ cdef enum:
     SHARED_PART = 8
     # of the same, one part for each feature's categories at the most
     FEATURE_PART = 2
+    # Names of the first rows that take less than one part of so many of it lend memory to the tree.
+    # They keep so many times what they take, no less than that part, and lend no more than this.
+    LENT_PART = 4
+    MOST_LENT = 1 << 20
     # of the same, when to warn of the categories of a feature, and of names
     TOLD_OF_FEATURE = 10
     TOLD_OF_NAMES = 2
@@ -397,6 +401,21 @@ cdef class FeatureIndex:
         if name[0] in self._categories:
             spent = (<Categories> self._categories[name[0]]).bytes
         return spent + size <= most // FEATURE_PART
+
+    cdef int lend(self, Py_ssize_t n) except -1:
+        """Let names have less from now on, where the first n of them are few."""
+        cdef int64_t taken = 0
+        if self.most == UNBOUNDED:
+            return 0
+        for name in self.names[:n]:
+            # shared columns are numbered by what names may have
+            if type(name) is Shared or LENT_PART * taken >= self.most:
+                return 0
+            taken += COLUMN_BYTES + object_bytes(name)
+        self.most = min(self.most, max(
+            LENT_PART * taken, self.most // LENT_PART, self.most - MOST_LENT
+        ))
+        return 0
 
     cdef object _shared_name(self, object name):
         """The column that a name shares, always the same."""

@@ -56,7 +56,8 @@ cdef class Intake:
     cdef bint _own_was_last     # `own` has the views of the dict that was read last
     cdef uint64_t _version      # grows whenever a row may look different from before
 
-    cdef int bound(self, names, labels, n_labels, n_at_once) except -1
+    cdef int bound_names(self, names) except -1
+    cdef int bound_labels(self, labels, n_labels, n_at_once) except -1
     cdef Workspace workspace(self)
     cdef Workspace room(self)
     cdef int read(self, object x, Workspace workspace, bint keep_new) except -1

@@ -14,7 +14,7 @@ from streamtree._core.store.memory cimport larger, regrown, zeroed
 from streamtree._core.stream.buffers cimport RowBuffer
 from streamtree._core.stream.context cimport Context
 from streamtree._core.stream.encoding cimport PARTS, RowEncoder
-from streamtree._core.stream.features cimport UNBOUNDED, FeatureIndex, check_name
+from streamtree._core.stream.features cimport SETTLED_ROWS, UNBOUNDED, FeatureIndex, check_name
 from streamtree._core.stream.labels cimport LabelIndex
 from streamtree._core.stream.lock cimport ModelLock
 from streamtree._core.stream.row cimport (
@@ -230,17 +230,27 @@ cdef class Intake:
             total += workspace.n_bytes() if workspace is not None else 0
         return total + self.scaler.n_bytes()
 
-    cdef int bound(self, names, labels, n_labels, n_at_once) except -1:
-        """Set how many bytes names may take, and labels, and how many these may be.
+    cdef int bound_names(self, names) except -1:
+        """Set how many bytes names may take; None: any number. A part is lent once enough rows
+        have come."""
+        cdef int64_t before = self.features.most
+        cdef int32_t n = 0
+        self.features.most = UNBOUNDED if names is None else names
+        if self.scaler.rows >= SETTLED_ROWS:
+            while n < self.scaler.size and self.scaler.columns[n].birth < SETTLED_ROWS:
+                n += 1
+            self.features.lend(n)
+        if self.features.most != before:
+            # names may share other columns from now on, or find room
+            self._forget_read()
+        return 0
+
+    cdef int bound_labels(self, labels, n_labels, n_at_once) except -1:
+        """Set how many bytes labels may take, and how many these may be.
 
         So many labels are learned from the first row on, unless hardly any came again; further ones
         may have to come again. None: any number.
         """
-        cdef int64_t most = UNBOUNDED if names is None else names
-        if self.features.most != most:
-            # names may share other columns from now on, or find room
-            self.features.most = most
-            self._forget_read()
         self.labels.most = UNBOUNDED if labels is None else labels
         self.labels.most_labels = UNBOUNDED if n_labels is None else n_labels
         self.labels.most_at_once = UNBOUNDED if n_at_once is None else n_at_once
@@ -432,6 +442,8 @@ cdef class Intake:
         none: the order of births must be that of a loop over the rows.
         """
         cdef Py_ssize_t size = len(self.features.names)
+        cdef int64_t most = self.features.most
+        cdef bint is_settled = self.scaler.rows >= SETTLED_ROWS
         cdef list births = []
         # their rows go to `own` past `read`
         self._own_was_last = False
@@ -447,14 +459,21 @@ cdef class Intake:
                 # a category is text; how its feature is called is what may be wrong
                 check_name(names[i][0] if type(names[i]) is Category else names[i])
             for first_row, i in sorted(new):
+                if not is_settled and self.scaler.rows + first_row >= SETTLED_ROWS:
+                    # as it will be when that row comes
+                    self.features.lend(len(self.features.names))
+                    is_settled = True
                 self.features.let_in(names[i])
                 if len(self.features.names) > size + len(births):
                     births.append(self.scaler.rows + first_row)
+            columns = self.known_columns(names)
         except BaseException:
             self.features.truncate(size)
             raise
+        finally:
+            self.features.most = most
         self._add_columns(births)
-        return self.known_columns(names)
+        return columns
 
     cdef int forget(self) except -1:
         """Be as before any row; labels are for their index to take back."""

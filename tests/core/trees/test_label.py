@@ -449,7 +449,7 @@ def labels_that_change(seed):
     """Dense rows, ten new labels every 400 of them, of 60 that come."""
     rng = np.random.default_rng(seed)
     y = 10 * (np.arange(12_000) // 400) + rng.integers(60, size=12_000)
-    return 3.0 * rng.normal(size=(y.max() + 1, 16))[y] + rng.normal(size=(len(y), 16)), y
+    return 3.0 * rng.normal(size=(y.max() + 1, 32))[y] + rng.normal(size=(len(y), 32)), y
 
 
 def test_where_memory_is_short_labels_that_come_later_find_a_place():
@@ -485,8 +485,8 @@ def test_a_copy_of_a_tree_that_gave_up_groups_goes_on_as_it():
     later = 300 + 10 * (np.arange(4500) // 400) + rng.integers(20, size=4500)
     y = np.append(rng.integers(300, size=3000), later)
     X = 3.0 * rng.normal(size=(y.max() + 1, 16))[y] + rng.normal(size=(len(y), 16))
-    one = LOMTreeClassifier(max_leaf_classes=8, max_bytes=900_000, swap_resistance=1.0)
-    other = LOMTreeClassifier(max_leaf_classes=8, max_bytes=900_000, swap_resistance=1.0)
+    one = LOMTreeClassifier(max_leaf_classes=8, max_bytes=700_000, swap_resistance=1.0)
+    other = LOMTreeClassifier(max_leaf_classes=8, max_bytes=700_000, swap_resistance=1.0)
     for start in range(0, len(y), 500):
         part = slice(start, start + 500)
         one.learn_many(X[part], y[part])

@@ -817,9 +817,9 @@ def test_rare_columns_take_no_room_from_gates():
 def test_a_tree_that_begins_late_with_a_label_without_room_learns_some_class():
     rng = np.random.default_rng(0)
     model = SoftTreeClassifier(max_bytes=2**18, max_nodes=1)
-    model.learn_many(rng.normal(size=(500, 2)), list(range(100)) * 5)
+    model.learn_many(rng.normal(size=(500, 20)), list(range(100)) * 5)
     for i in range(60):
-        X = rng.normal(size=(100, 2))
+        X = rng.normal(size=(100, 20))
         model.learn_many(X, 99 - ((X[:, 0] > 0) ^ (i >= 30)))
         if "challenge" in model.snapshot():
             break
