@@ -170,7 +170,7 @@ class LOMTreeClassifier(StreamTreeClassifier):
 
     >>> model = LOMTreeClassifier()
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
-    Accuracy: 93.20%
+    Accuracy: 93.07%
 
     >>> model = LOMTreeClassifier(leaf_model="majority")
     >>> evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
