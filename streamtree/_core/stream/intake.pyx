@@ -205,6 +205,10 @@ cdef class Workspace:
         return 0
 
 
+# lists that are equal are one, whose models may be many
+cdef dict SCRATCHES = {}
+
+
 @cython.final
 cdef class Intake:
     """Names, labels and scales; and the lock of who may be inside at the same time."""
@@ -212,7 +216,7 @@ cdef class Intake:
     def __cinit__(self, int views, list scratches, frozenset nominal, list names=None,
                   list labels=None):
         self.views = views
-        self.scratches = scratches
+        self.scratches = SCRATCHES.setdefault(tuple(scratches), scratches)
         self.lock = ModelLock()
         self.features = FeatureIndex(names, nominal)
         self.labels = LabelIndex(labels)

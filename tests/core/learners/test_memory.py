@@ -341,10 +341,10 @@ def test_without_memory_in_the_first_row_its_label_is_what_is_known(model):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "fresh", "taught"),
-    [("ModelTreeClassifier", 3000, 11_450), ("LOMTreeClassifier", 3800, 12_450)],
+    ("estimator", "fresh", "taught", "copied"),
+    [("ModelTreeClassifier", 3000, 14_800, 11_450), ("LOMTreeClassifier", 3800, 15_900, 12_600)],
 )
-def test_one_of_many_models_takes_a_few_kilobytes(estimator, fresh, taught):
+def test_one_of_many_models_takes_a_few_kilobytes(estimator, fresh, taught, copied):
     found = run_isolated(
         f"""
         import numpy as np
@@ -373,5 +373,4 @@ def test_one_of_many_models_takes_a_few_kilobytes(estimator, fresh, taught):
     )
     sizes = [int(size) for size in found.split()]
     print(estimator, sizes)
-    assert sizes[0] < fresh
-    assert max(sizes) < taught
+    assert all(size < most for size, most in zip(sizes, (fresh, taught, copied), strict=True))
