@@ -332,17 +332,16 @@ cdef class Learner:
         self.intake.make_counted(workspace, is_there and not changes)
         if is_new:
             self.intake.context.n_labels = example.label + 1
-        if is_followed:
+        if is_followed and not is_new:
             self._make_said()
             if said.shares == NULL:
                 said.shares = self.said
-        self.tree.learn(
-            &workspace.row, example, workspace.scratch, &said if asks or is_followed else NULL
-        )
+            self.tree.learn(&workspace.row, example, workspace.scratch, &said)
+            self.tree.follow(example, said.shares)
+        else:
+            self.tree.learn(&workspace.row, example, workspace.scratch, &said if asks else NULL)
         if out != NULL and asks:
             out.label = said.label
-        if is_followed and not is_new:
-            self.tree.follow(example, said.shares)
         if self.challenger is not None:
             return self._challenge(workspace, example, is_new, is_followed)
         if self.tree.is_outdated and self.restarts:
